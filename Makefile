@@ -1,0 +1,57 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench requirements clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.embedded ## install, migrate, and start everything on this machine (Ctrl-C stops it)
+	$(BIN)/python manage.py up --demo
+
+test: $(VENV)/.dev ## every test on PostgreSQL and a Redis-compatible server, then the portable ones on SQLite
+	$(BIN)/python -m pytest
+	PUNCTUAL_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "not postgres and not cluster and not browser" --ignore=tests/schedules
+
+check: $(VENV)/.dev ## format, lint, types, import contracts, migrations, deployment settings
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	DATABASE_URL=postgres://check@localhost/check BROKER_URL=redis://localhost:6379/0 ALLOWED_HOSTS=example.org \
+	SECRET_KEY=$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(64))') \
+	$(BIN)/python manage.py check --deploy --fail-level WARNING
+
+format: $(VENV)/.dev ## rewrite the code in house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## run the benchmarks (prints ratios, asserts nothing)
+	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+requirements: $(VENV)/.dev ## compile requirements/*.txt from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --upgrade --no-header pyproject.toml -o requirements/base.txt
+	$(BIN)/uv pip compile --quiet --universal --no-header --extra production -c requirements/base.txt pyproject.toml -o requirements/production.txt
+	$(BIN)/uv pip compile --quiet --universal --no-header --extra embedded -c requirements/base.txt pyproject.toml -o requirements/embedded.txt
+	$(BIN)/uv pip compile --quiet --universal --no-header --extra dev -c requirements/base.txt pyproject.toml -o requirements/dev.txt
+
+clean: ## remove the virtualenv, the demo's data and every cache
+	rm -rf $(VENV) var build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Punctual needs Python 3.11 or newer; found %d.%d. Try: make PYTHON=python3.12 ..." % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.embedded: requirements/embedded.txt | $(BIN)/python
+	$(PIP) install -r $<
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt | $(BIN)/python
+	$(PIP) install -r $<
+	@touch $@ $(VENV)/.embedded

@@ -1,0 +1,1 @@
+"""The clock: one tick fires what is due, plans what is next, and sweeps."""

@@ -1,0 +1,1 @@
+"""The operator's view that spans packages: health and metrics."""

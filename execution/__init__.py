@@ -1,0 +1,1 @@
+"""How a row becomes a result: dispatch, claim, attempt, outcome, report, settle."""

@@ -1,0 +1,7 @@
+"""Registers the `execution` package with Django."""
+
+from django.apps import AppConfig
+
+
+class ExecutionConfig(AppConfig):
+    name = "execution"

@@ -1,0 +1,1 @@
+"""Definitions: what runs, when, and how; as code, as rows, as configuration."""

@@ -1,0 +1,113 @@
+"""Definitions as rows: Job (what and when) → Task (one step of it).
+
+Users and commands write these rows; beats and workers only read them. What beat needs to remember
+about a job lives in `occurrences.Cursor`, so an edit here can never undo a beat's progress.
+"""
+
+from django.db import models
+from django.db.models import Q
+
+from jobs.ids import shown
+
+
+class Origin(models.TextChoices):
+    CODE = "code", "declared in code"
+    ADMIN = "admin", "made in the admin"
+    FILE = "file", "applied from a file"
+    POLLING = "polling", "registered by a polling scheduler"
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def registered(self) -> "JobQuerySet":
+        return self.filter(removed_at=None)
+
+    def active(self) -> "JobQuerySet":
+        return self.registered().filter(enabled=True)
+
+
+class Job(models.Model):
+    id = models.UUIDField(primary_key=True, editable=False)
+    name = models.CharField(max_length=200, unique=True)
+    schedule = models.CharField(
+        max_length=1000, help_text="Chronex by default; `kind:` picks another dialect."
+    )
+    config = models.JSONField(
+        default=dict, blank=True, help_text="Overrides only; the rest is inherited."
+    )
+    metadata = models.JSONField(
+        default=dict, blank=True, help_text="Passed to tasks as ctx.metadata."
+    )
+    origin = models.CharField(max_length=10, choices=Origin, default=Origin.ADMIN)
+    version = models.PositiveIntegerField(default=1)
+    enabled = models.BooleanField(default=True)
+    paused_at = models.DateTimeField(null=True, blank=True)
+    removed_at = models.DateTimeField(
+        null=True, blank=True, help_text="Known, but no longer registered."
+    )
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        permissions = [
+            ("trigger_job", "Can run a job now"),
+            ("pause_job", "Can pause and resume a job"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=~Q(name=""), name="job_has_a_name"),
+            models.CheckConstraint(condition=Q(version__gte=1), name="job_version_starts_at_one"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def shown_id(self) -> str:
+        return shown("job", self.id)
+
+    @property
+    def paused(self) -> bool:
+        return self.paused_at is not None
+
+    @property
+    def removed(self) -> bool:
+        return self.removed_at is not None
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    def current(self) -> "TaskQuerySet":
+        return self.filter(retired_at=None)
+
+
+class Task(models.Model):
+    id = models.UUIDField(primary_key=True, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="tasks", db_index=False)
+    name = models.CharField(max_length=200)
+    function = models.CharField(
+        max_length=500, help_text="Name of a callable registered by a decorator."
+    )
+    position = models.PositiveIntegerField()
+    config = models.JSONField(
+        default=dict, blank=True, help_text="Overrides only; the rest is inherited."
+    )
+    retired_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    objects = TaskQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["job", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "name"], name="one_task_per_name"),
+            models.CheckConstraint(condition=~Q(name=""), name="task_has_a_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def shown_id(self) -> str:
+        return shown("task", self.id)

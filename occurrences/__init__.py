@@ -1,0 +1,1 @@
+"""The ledger: what was due and what became of it."""

@@ -1,0 +1,323 @@
+"""The ledger as rows: Occurrence (job × instant) → TaskRun (task × occurrence) → Attempt (one try).
+
+Every instant is aware UTC. The database refuses impossible rows: one active occurrence per exclusive
+job, finished exactly when final, a claim exactly while a worker holds the run.
+"""
+
+from datetime import datetime
+
+from django.db import models
+from django.db.models import Q
+
+from jobs.ids import shown
+from jobs.models import Job, Task
+from occurrences.states import (
+    ATTEMPT_FINAL,
+    OCCURRENCE_ACTIVE,
+    OCCURRENCE_FINAL,
+    RUN_FINAL,
+    RUN_HELD,
+    AttemptState,
+    OccurrenceState,
+    RunState,
+)
+
+
+class Cause(models.TextChoices):
+    """Who asked for an occurrence."""
+
+    SCHEDULE = "schedule", "schedule"
+    RECOVERY = "recovery", "recovery"
+    MANUAL = "manual", "manual"
+    REPLAY = "replay", "replay"
+    BACKFILL = "backfill", "backfill"
+
+
+class CursorQuerySet(models.QuerySet["Cursor"]):
+    def due(self, now: datetime) -> "CursorQuerySet":
+        return self.filter(plan_at__lte=now)
+
+
+class Cursor(models.Model):
+    """How far a job is planned, and the per-job mutex of planning, firing and admission.
+
+    A database trigger on the jobs table resets `planned_until` and `plan_at`, so that an edit by any
+    road, raw SQL included, is planned anew at the next tick.
+    """
+
+    job = models.OneToOneField(
+        Job, primary_key=True, on_delete=models.CASCADE, related_name="cursor"
+    )
+    settled_until = models.DateTimeField(
+        help_text="Never moves back; nothing at or before it is created."
+    )
+    planned_until = models.DateTimeField(null=True, help_text="Look-ahead; null after an edit.")
+    plan_at = models.DateTimeField(
+        null=True, help_text="When planning is next needed; null: nothing ahead."
+    )
+    dormant = models.BooleanField(
+        default=False, help_text="Stopped, removed or broken when last planned."
+    )
+    problem = models.TextField(blank=True, default="", help_text="Why it cannot be planned.")
+
+    objects = CursorQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            # Planning: `plan_at <= now ORDER BY plan_at`.
+            models.Index(fields=["plan_at"], condition=Q(plan_at__isnull=False), name="cursor_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"cursor of {self.job_id}"
+
+
+class OccurrenceQuerySet(models.QuerySet["Occurrence"]):
+    def due(self, now: datetime) -> "OccurrenceQuerySet":
+        """Pending, and its chosen time has come."""
+        return self.filter(state=OccurrenceState.PENDING, run_at__lte=now)
+
+    def timely(self, now: datetime) -> "OccurrenceQuerySet":
+        return self.filter(Q(late_at__isnull=True) | Q(late_at__gt=now))
+
+    def late(self, now: datetime) -> "OccurrenceQuerySet":
+        return self.filter(late_at__lte=now)
+
+    def active(self) -> "OccurrenceQuerySet":
+        return self.filter(state__in=OCCURRENCE_ACTIVE)
+
+    def waiting(self) -> "OccurrenceQuerySet":
+        return self.filter(state=OccurrenceState.QUEUED)
+
+    def overdue(self, now: datetime) -> "OccurrenceQuerySet":
+        return self.active().filter(deadline_at__lte=now)
+
+    def unfinalized(self) -> "OccurrenceQuerySet":
+        return self.filter(finished_at__isnull=False, finalized_at=None)
+
+
+class Occurrence(models.Model):
+    id = models.UUIDField(primary_key=True, editable=False)
+    job = models.ForeignKey(
+        Job, on_delete=models.PROTECT, related_name="occurrences", db_index=False
+    )
+    job_version = models.PositiveIntegerField()
+    cause = models.CharField(max_length=10, choices=Cause, default=Cause.SCHEDULE)
+    scheduled_for = models.DateTimeField(help_text="The instant the schedule names.")
+    run_at = models.DateTimeField(help_text="The instant chosen after stagger, jitter and spread.")
+    late_at = models.DateTimeField(
+        null=True, help_text="Unfired by then, it is a matter for recovery."
+    )
+    state = models.CharField(
+        max_length=24, choices=OccurrenceState, default=OccurrenceState.PENDING
+    )
+    reason = models.CharField(max_length=200, blank=True, default="")
+    exclusive = models.BooleanField(help_text="Refuses a second active occurrence of its job.")
+    config = models.JSONField(default=dict, help_text="Effective configuration it runs with.")
+    args = models.JSONField(default=dict, help_text="Arguments of a manual run.")
+    report = models.JSONField(null=True, help_text="What became of it.")
+    created_at = models.DateTimeField()
+    fired_at = models.DateTimeField(null=True, help_text="Its runs were created.")
+    started_at = models.DateTimeField(null=True, help_text="A worker claimed its first run.")
+    deadline_at = models.DateTimeField(null=True, help_text="started_at + execution_timeout")
+    finished_at = models.DateTimeField(null=True)
+    finalized_at = models.DateTimeField(null=True, help_text="Its completion hooks were called.")
+
+    objects = OccurrenceQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-scheduled_for"]
+        indexes = [
+            # Firing: `state = pending AND run_at <= now ORDER BY run_at`.
+            models.Index(fields=["run_at"], condition=Q(state="pending"), name="occurrence_due"),
+            # Admission: the oldest waiting occurrence of a job.
+            models.Index(
+                fields=["job", "run_at"], condition=Q(state="queued"), name="occurrence_waiting"
+            ),
+            # Sweeps over what is under way: `state IN active AND deadline_at <= now`.
+            models.Index(
+                fields=["deadline_at"],
+                condition=Q(state__in=OCCURRENCE_ACTIVE),
+                name="occurrence_under_way",
+            ),
+            # Hooks still owed: `finished_at IS NOT NULL AND finalized_at IS NULL`.
+            models.Index(
+                fields=["finished_at"],
+                condition=Q(finished_at__isnull=False, finalized_at__isnull=True),
+                name="occurrence_unfinalized",
+            ),
+            # A job's history, newest first.
+            models.Index(fields=["job", "-scheduled_for"], name="occurrence_history"),
+            # The admin's list of all jobs, newest first, and by state.
+            models.Index(fields=["-scheduled_for"], name="occurrence_newest"),
+            models.Index(fields=["state", "-scheduled_for"], name="occurrence_by_state"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job"],
+                condition=Q(exclusive=True, state__in=OCCURRENCE_ACTIVE),
+                name="one_active_occurrence_per_exclusive_job",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=OccurrenceState.values), name="occurrence_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=OCCURRENCE_FINAL, finished_at__isnull=False)
+                | (~Q(state__in=OCCURRENCE_FINAL) & Q(finished_at__isnull=True)),
+                name="occurrence_finished_iff_final",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="running") | Q(started_at__isnull=False),
+                name="occurrence_running_has_started",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=OCCURRENCE_ACTIVE) | Q(fired_at__isnull=False),
+                name="occurrence_active_was_fired",
+            ),
+        ]
+        permissions = [
+            ("cancel_occurrence", "Can cancel an occurrence"),
+            ("replay_occurrence", "Can replay an occurrence"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.shown_id} {self.scheduled_for:%Y-%m-%d %H:%M:%S}"
+
+    @property
+    def shown_id(self) -> str:
+        return shown("occ", self.id)
+
+
+class TaskRunQuerySet(models.QuerySet["TaskRun"]):
+    def unsent(self, before: datetime) -> "TaskRunQuerySet":
+        """Released for work, but no broker has confirmed its message."""
+        return self.filter(state=RunState.SCHEDULED, dispatched_at=None, available_at__lte=before)
+
+    def unclaimed(self, before: datetime) -> "TaskRunQuerySet":
+        """Its message was accepted long ago and no worker has come for it."""
+        return self.filter(state=RunState.SCHEDULED, dispatched_at__lte=before)
+
+    def retry_due(self, now: datetime) -> "TaskRunQuerySet":
+        return self.filter(state=RunState.RETRY, available_at__lte=now)
+
+    def expired(self, now: datetime) -> "TaskRunQuerySet":
+        """Held by a worker that has not renewed its lease."""
+        return self.filter(state__in=RUN_HELD, lease_until__lte=now)
+
+
+class TaskRun(models.Model):
+    id = models.UUIDField(primary_key=True, editable=False)
+    occurrence = models.ForeignKey(
+        Occurrence, on_delete=models.CASCADE, related_name="runs", db_index=False
+    )
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="runs")
+    position = models.PositiveIntegerField()
+    state = models.CharField(max_length=12, choices=RunState, default=RunState.SCHEDULED)
+    reason = models.CharField(max_length=200, blank=True, default="")
+    policy = models.JSONField(default=dict, help_text="Effective configuration of this step.")
+    attempts_made = models.PositiveIntegerField(default=0)
+    available_at = models.DateTimeField(
+        null=True, help_text="May start from then on; null: waits its turn."
+    )
+    dispatched_at = models.DateTimeField(null=True, help_text="The broker accepted its message.")
+    claim_token = models.UUIDField(null=True, help_text="Fences off a worker that lost its claim.")
+    claimed_by = models.CharField(max_length=200, blank=True, default="")
+    lease_until = models.DateTimeField(null=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True, default="")
+
+    objects = TaskRunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["occurrence", "position"]
+        verbose_name = "task run"
+        indexes = [
+            # Roll-up and the occurrence page.
+            models.Index(fields=["occurrence", "position"], name="run_of_occurrence"),
+            # Resend: `state = scheduled AND dispatched_at IS NULL AND available_at <= t`.
+            models.Index(
+                fields=["available_at"],
+                condition=Q(state="scheduled", dispatched_at__isnull=True),
+                name="run_unsent",
+            ),
+            # Lost messages: `state = scheduled AND dispatched_at <= t`.
+            models.Index(
+                fields=["dispatched_at"],
+                condition=Q(state="scheduled", dispatched_at__isnull=False),
+                name="run_unclaimed",
+            ),
+            # Due retries: `state = retry AND available_at <= now`.
+            models.Index(fields=["available_at"], condition=Q(state="retry"), name="run_retry_due"),
+            # Reaper: `state IN held AND lease_until <= now`.
+            models.Index(
+                fields=["lease_until"], condition=Q(state__in=RUN_HELD), name="run_expired"
+            ),
+            # Dead letters, newest first.
+            models.Index(fields=["-finished_at"], condition=Q(state="dlq"), name="run_dead"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=RunState.values), name="run_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=RUN_FINAL, finished_at__isnull=False)
+                | (~Q(state__in=RUN_FINAL) & Q(finished_at__isnull=True)),
+                name="run_finished_iff_final",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    state__in=RUN_HELD, claim_token__isnull=False, lease_until__isnull=False
+                )
+                | (~Q(state__in=RUN_HELD) & Q(claim_token__isnull=True, lease_until__isnull=True)),
+                name="run_claimed_iff_held",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.shown_id
+
+    @property
+    def shown_id(self) -> str:
+        return shown("run", self.id)
+
+
+class Attempt(models.Model):
+    id = models.UUIDField(primary_key=True, editable=False)
+    run = models.ForeignKey(
+        TaskRun, on_delete=models.CASCADE, related_name="attempts", db_index=False
+    )
+    number = models.PositiveIntegerField(help_text="From 0.")
+    state = models.CharField(max_length=10, choices=AttemptState, default=AttemptState.RUNNING)
+    worker = models.CharField(max_length=200, blank=True, default="")
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+    lease_until = models.DateTimeField(
+        null=True, help_text="Evidence: the lease it held when it was lost."
+    )
+    heartbeat_at = models.DateTimeField(null=True, help_text="Evidence: its last sign of life.")
+    error_type = models.CharField(max_length=200, blank=True, default="")
+    error = models.TextField(blank=True, default="")
+    traceback = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ["run", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "number"], name="one_attempt_per_number"),
+            models.CheckConstraint(
+                condition=Q(state__in=AttemptState.values), name="attempt_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=ATTEMPT_FINAL, finished_at__isnull=False)
+                | Q(state="running", finished_at__isnull=True),
+                name="attempt_finished_iff_final",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.shown_id
+
+    @property
+    def shown_id(self) -> str:
+        return shown("attempt", self.id)

@@ -1,0 +1,86 @@
+"""The states of an occurrence, a task run and an attempt, and every move between them.
+
+These tables are the law: `transitions.py` is the only writer of a state column and takes its guards
+from here; the state chart in docs/architecture.md is compared with them by a test.
+"""
+
+from collections.abc import Mapping
+
+from django.db.models import TextChoices
+
+
+class OccurrenceState(TextChoices):
+    PENDING = "pending", "pending"  # a row ahead of its time
+    QUEUED = "queued", "queued"  # due, waits for a slot or for its predecessor
+    DISPATCHED = "dispatched", "dispatched"  # its runs exist, no worker has started yet
+    RUNNING = "running", "running"  # at least one run was claimed
+    COMPLETED = "completed", "completed"
+    COMPLETED_WITH_ERRORS = "completed_with_errors", "completed with errors"
+    FAILED = "failed", "failed"
+    CANCELED = "canceled", "canceled"
+    FAILED_STALE = "failed_stale", "failed (stale)"  # outlived its execution_timeout
+    SKIPPED = "skipped", "skipped"  # deliberately not run
+    MISSED = "missed", "missed"  # its time passed while nobody could run it
+
+
+class RunState(TextChoices):
+    SCHEDULED = "scheduled", "scheduled"
+    CLAIMED = "claimed", "claimed"  # a worker holds it, its function has not started
+    RUNNING = "running", "running"
+    RETRY = "retry", "waiting to retry"
+    SUCCESS = "success", "success"
+    FAILED = "failed", "failed"
+    DLQ = "dlq", "dead letter"
+    CANCELED = "canceled", "canceled"
+
+
+class AttemptState(TextChoices):
+    RUNNING = "running", "running"
+    SUCCESS = "success", "success"
+    FAILED = "failed", "failed"
+    TIMEOUT = "timeout", "timed out"
+    LOST = "lost", "lost"  # its worker died or fell silent
+    CANCELED = "canceled", "canceled"
+    SNOOZED = "snoozed", "snoozed"
+
+
+O, R = OccurrenceState, RunState
+
+OCCURRENCE_MOVES: Mapping[OccurrenceState, frozenset[OccurrenceState]] = {
+    O.PENDING: frozenset({O.QUEUED, O.DISPATCHED, O.CANCELED, O.SKIPPED, O.MISSED}),
+    O.QUEUED: frozenset({O.DISPATCHED, O.CANCELED, O.SKIPPED, O.MISSED}),
+    O.DISPATCHED: frozenset(
+        {O.RUNNING, O.COMPLETED, O.COMPLETED_WITH_ERRORS, O.FAILED, O.CANCELED, O.FAILED_STALE}
+    ),
+    O.RUNNING: frozenset(
+        {O.COMPLETED, O.COMPLETED_WITH_ERRORS, O.FAILED, O.CANCELED, O.FAILED_STALE}
+    ),
+}
+
+RUN_MOVES: Mapping[RunState, frozenset[RunState]] = {
+    R.SCHEDULED: frozenset({R.CLAIMED, R.CANCELED}),
+    R.CLAIMED: frozenset({R.RUNNING, R.SCHEDULED, R.CANCELED}),
+    R.RUNNING: frozenset({R.SUCCESS, R.FAILED, R.RETRY, R.SCHEDULED, R.CANCELED}),
+    R.RETRY: frozenset({R.SCHEDULED, R.CANCELED}),
+    R.FAILED: frozenset({R.DLQ, R.RETRY, R.SCHEDULED, R.CANCELED}),
+    R.DLQ: frozenset({R.SCHEDULED}),
+}
+
+OCCURRENCE_ACTIVE = (O.DISPATCHED, O.RUNNING)
+OCCURRENCE_OPEN = (O.PENDING, O.QUEUED, *OCCURRENCE_ACTIVE)
+OCCURRENCE_FINAL = tuple(state for state in O if state not in OCCURRENCE_OPEN)
+
+RUN_HELD = (R.CLAIMED, R.RUNNING)
+RUN_OPEN = (R.SCHEDULED, *RUN_HELD, R.RETRY, R.FAILED)
+RUN_FINAL = (R.SUCCESS, R.DLQ, R.CANCELED)
+
+ATTEMPT_FINAL = tuple(state for state in AttemptState if state is not AttemptState.RUNNING)
+
+
+def occurrence_sources(target: OccurrenceState) -> tuple[OccurrenceState, ...]:
+    """The states an occurrence may come from to reach `target`: the guard of its UPDATE."""
+    return tuple(state for state, targets in OCCURRENCE_MOVES.items() if target in targets)
+
+
+def run_sources(target: RunState) -> tuple[RunState, ...]:
+    return tuple(state for state, targets in RUN_MOVES.items() if target in targets)

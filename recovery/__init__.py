@@ -1,0 +1,1 @@
+"""The safety net: catch-up, reaper, resend."""

@@ -1,0 +1,11 @@
+"""Settings → the Celery application that beats, workers and Flower share."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
+
+app = Celery("punctual")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

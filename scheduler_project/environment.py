@@ -1,0 +1,124 @@
+"""Environment variables → typed values; what is missing or malformed is named in one line."""
+
+import hashlib
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE = {"1", "true", "yes", "on"}
+FALSE = {"0", "false", "no", "off", ""}
+BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "amqp", "amqps", "sentinel")
+DATABASE_SCHEMES = ("postgres", "postgresql", "sqlite")
+LONGEST_SOCKET_PATH = (
+    100  # the kernel's limit is 107 bytes; valkey appends nothing, we keep a margin
+)
+
+
+def flag(env: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = env.get(name)
+    if text is None:
+        return default
+    word = text.strip().lower()
+    if word not in TRUE | FALSE:
+        raise ImproperlyConfigured(
+            f"{name}={text!r}: expected one of 1, 0, true, false, yes, no, on, off"
+        )
+    return word in TRUE
+
+
+def number(env: Mapping[str, str], name: str, *, default: int) -> int:
+    text = env.get(name, str(default))
+    if not (text.isascii() and text.isdigit()):
+        raise ImproperlyConfigured(f"{name}={text!r}: expected a whole number")
+    return int(text)
+
+
+def words(env: Mapping[str, str], name: str, *, default: str = "") -> list[str]:
+    return [word.strip() for word in env.get(name, default).split(",") if word.strip()]
+
+
+def secret_key(env: Mapping[str, str], var: Path, *, embedded: bool) -> str:
+    """SECRET_KEY; on the embedded default a key made once and kept beside the database."""
+    if key := env.get("SECRET_KEY"):
+        return key
+    if not embedded:
+        raise ImproperlyConfigured("SECRET_KEY is not set; it is required when DATABASE_URL is set")
+    path = var / "secret_key"
+    var.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        # Several processes may start at once: each writes its own file, the first link wins.
+        draft = var / f".secret_key.{os.getpid()}"
+        draft.touch(mode=0o600)
+        draft.write_text(secrets.token_urlsafe(64))
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    return path.read_text()
+
+
+def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
+    """DATABASE_URL → Django's DATABASES entry, tuned for the engine it names."""
+    url = env.get("DATABASE_URL") or f"sqlite:///{var / 'punctual.sqlite3'}"
+    scheme = urlsplit(url).scheme
+    if scheme not in DATABASE_SCHEMES:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL: scheme {scheme!r} is not one of {', '.join(DATABASE_SCHEMES)}"
+        )
+    entry: dict[str, Any] = dict(dj_database_url.parse(url))
+    options = dict(entry.get("OPTIONS", {}))
+    if scheme == "sqlite":
+        # WAL lets readers go on beside the one writer; IMMEDIATE takes the write lock at BEGIN, so a
+        # transaction waits its turn (busy timeout) instead of failing halfway with "database is locked".
+        options |= {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 30,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+        }
+        if scheme == "sqlite" and not env.get("DATABASE_URL"):
+            var.mkdir(parents=True, exist_ok=True)
+    else:
+        options |= {
+            "pool": {
+                "min_size": 0,
+                "max_size": number(env, "DATABASE_POOL_SIZE", default=8),
+                "timeout": number(env, "DATABASE_POOL_TIMEOUT", default=10),
+            },
+            "connect_timeout": number(env, "DATABASE_CONNECT_TIMEOUT", default=5),
+        }
+    return entry | {"OPTIONS": options, "CONN_MAX_AGE": 0 if scheme != "sqlite" else 60}
+
+
+def embedded_socket(var: Path) -> Path:
+    """Where the bundled broker listens; a deep checkout gets a short path in the temp folder."""
+    path = var / "broker.sock"
+    if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
+        return path
+    digest = hashlib.sha256(str(var).encode()).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"punctual-{os.getuid()}-{digest}" / "broker.sock"
+
+
+def broker_url(env: Mapping[str, str], var: Path) -> str:
+    url = env.get("BROKER_URL") or f"redis+socket://{embedded_socket(var)}"
+    scheme = urlsplit(url).scheme
+    if scheme not in BROKER_SCHEMES:
+        raise ImproperlyConfigured(
+            f"BROKER_URL: scheme {scheme!r} is not one of {', '.join(BROKER_SCHEMES)}"
+        )
+    return url
+
+
+def result_url(env: Mapping[str, str], broker: str) -> str | None:
+    """Where chords count; without it (RabbitMQ alone) parallel runs go out as single messages."""
+    if url := env.get("RESULT_URL"):
+        return url
+    return None if broker.startswith("amqp") else broker

@@ -1,0 +1,161 @@
+"""Environment → Django and Celery settings. Safe by default; see docs/operations.md for every name."""
+
+import os
+from pathlib import Path
+
+from scheduler_project import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = Path(os.environ.get("PUNCTUAL_VAR", BASE_DIR / "var")).absolute()
+
+EMBEDDED = not os.environ.get("DATABASE_URL")
+DEBUG = environment.flag(os.environ, "DEBUG", default=False)
+SECRET_KEY = environment.secret_key(os.environ, VAR_DIR, embedded=EMBEDDED or DEBUG)
+ALLOWED_HOSTS = environment.words(
+    os.environ, "ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]" if EMBEDDED else ""
+)
+CSRF_TRUSTED_ORIGINS = environment.words(os.environ, "CSRF_TRUSTED_ORIGINS")
+
+DATABASES = {"default": environment.database(os.environ, VAR_DIR)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_celery_beat",
+    "jobs",
+    "occurrences",
+    "execution",
+    "recovery",
+    "beat",
+    "polling",
+    "console",
+    "scheduler_project",
+    *environment.words(os.environ, "PUNCTUAL_APPS"),
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "scheduler_project.urls"
+WSGI_APPLICATION = "scheduler_project.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "static"
+# The embedded default serves the theme's files straight from the packages, without collectstatic.
+WHITENOISE_USE_FINDERS = EMBEDDED or DEBUG
+if not WHITENOISE_USE_FINDERS:
+    STORAGES = {
+        "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+        "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    }
+
+# Plain HTTP is for the embedded default and for trusted networks that say so with HTTPS=off.
+HTTPS = environment.flag(os.environ, "HTTPS", default=not (EMBEDDED or DEBUG))
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+X_FRAME_OPTIONS = "DENY"
+if environment.flag(os.environ, "BEHIND_PROXY", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+BROKER_URL = environment.broker_url(os.environ, VAR_DIR)
+RESULT_URL = environment.result_url(os.environ, BROKER_URL)
+
+CELERY_BROKER_URL = BROKER_URL
+CELERY_RESULT_BACKEND = RESULT_URL
+CELERY_TIMEZONE = "UTC"
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+# The ledger is the truth: a message is acknowledged once its outcome is a row, and may come twice.
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_RESULT_EXPIRES = 3600
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_SEND_SENT_EVENT = True
+CELERY_WORKER_SEND_TASK_EVENTS = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_max": 0.2}
+CELERY_BEAT_SCHEDULER = "beat.scheduler:Scheduler"
+CELERY_BEAT_SCHEDULE: dict[str, object] = {}
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    {"socket_timeout": 5, "socket_connect_timeout": 3, "visibility_timeout": 3600}
+    if BROKER_URL.startswith("redis")
+    else {}
+)
+DJANGO_CELERY_BEAT_TZ_AWARE = True
+
+# Platform layer of the cascade; every job and task may override it. See docs/concepts.md.
+PUNCTUAL: dict[str, object] = {}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "plain": {"format": "%(asctime)s %(levelname)-7s %(name)s  %(message)s"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "INFO").upper()},
+    "loggers": {"celery.utils.functional": {"level": "WARNING"}},
+}
+
+UNFOLD = {
+    "SITE_TITLE": "Punctual",
+    "SITE_HEADER": "Punctual",
+    "SITE_SUBHEADER": "the scheduler that can prove what it ran",
+    "SITE_SYMBOL": "schedule",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+}

@@ -1,0 +1,9 @@
+"""HTTP requests → Django, for gunicorn."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
+
+application = get_wsgi_application()
