@@ -1,0 +1,56 @@
+"""What can go wrong with a definition, and how a task steers its own run.
+
+PunctualError
+├── DefinitionError          a declaration, file or form is wrong: .field .value .reason
+├── UnknownJobError          no such job: .name
+└── Steering                 raised by a task to choose its outcome
+    ├── Cancel               stop here, not a failure
+    ├── NonRetryable         fail now, whatever the retry policy says
+    ├── RetryAfter(delay)    fail this attempt, try again after `delay`
+    └── Snooze(delay)        not now: come back after `delay`, no attempt is used up
+"""
+
+from datetime import timedelta
+
+
+class PunctualError(Exception):
+    """Root of the errors users meet."""
+
+
+class DefinitionError(PunctualError):
+    def __init__(self, field: str, value: object, reason: str, *, owner: str = "") -> None:
+        self.field, self.value, self.reason, self.owner = field, value, reason, owner
+        where = f"{owner}: " if owner else ""
+        super().__init__(f"{where}{field}={value!r}: {reason}")
+
+
+class UnknownJobError(PunctualError):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"no job is named {name!r}; `manage.py jobs list` shows what there is")
+
+
+class Steering(PunctualError):
+    """Raised by a task to choose its outcome."""
+
+
+class Cancel(Steering):
+    """Stop this run without calling it a failure."""
+
+
+class NonRetryable(Steering):
+    """Fail this run at once; retrying would not help."""
+
+
+class _Delayed(Steering):
+    def __init__(self, delay: timedelta | float, message: str = "") -> None:
+        self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        super().__init__(message or f"{type(self).__name__} {self.delay}")
+
+
+class RetryAfter(_Delayed):
+    """Fail this attempt and try again after `delay`."""
+
+
+class Snooze(_Delayed):
+    """Come back after `delay`; this attempt does not count."""
