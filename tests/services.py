@@ -1,0 +1,77 @@
+"""A pytest plugin: no DATABASE_URL or BROKER_URL → servers of our own for the length of the run.
+
+Loaded with `-p tests.services`, so that the environment is complete before pytest-django reads the
+settings. The servers come as wheels; `tests.guardian` ends them however the run ends. Workers of
+pytest-xdist inherit the controller's environment and therefore start nothing.
+"""
+
+import os
+import secrets
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.guardian import Guardian
+from tests.servers import Server, make_folder, start_postgres, start_valkey
+
+CHOICE = "PUNCTUAL_TEST_DATABASE"  # "sqlite": the portable run, no server
+
+
+class Services:
+    """Whatever this run had to start."""
+
+    def __init__(self) -> None:
+        self.guardian = Guardian()
+        self.folder = make_folder()
+        self.guardian.remove(self.folder)
+        self.servers: list[Server] = []
+
+    def provide_database(self) -> str:
+        if os.environ.get(CHOICE) == "sqlite":
+            return f"sqlite:///{self.folder / 'punctual.sqlite3'}"
+        self.servers.append(start_postgres(self.folder, self.guardian))
+        return self.servers[-1].url
+
+    def provide_broker(self) -> str:
+        self.servers.append(start_valkey(self.folder, self.guardian))
+        return self.servers[-1].url
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.stop(self.guardian)
+        self.guardian.close()
+
+
+running = pytest.StashKey[Services]()
+
+
+@pytest.hookimpl(
+    wrapper=True
+)  # wrappers run before every plain implementation, pytest-django's too
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        early_config.stash[running] = services = Services()
+        environment = complete_environment(services)
+        os.environ.update(environment)
+    return (yield)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if services := config.stash.get(running, None):
+        services.stop()
+
+
+def complete_environment(services: Services) -> dict[str, str]:
+    """What settings need and the caller did not say."""
+    var: Path = services.folder / "var"
+    var.mkdir()
+    given = os.environ.get
+    return {
+        "DATABASE_URL": given("DATABASE_URL") or services.provide_database(),
+        "BROKER_URL": given("BROKER_URL") or services.provide_broker(),
+        "SECRET_KEY": given("SECRET_KEY") or secrets.token_urlsafe(64),
+        "ALLOWED_HOSTS": given("ALLOWED_HOSTS") or "testserver,localhost,127.0.0.1",
+        "HTTPS": "off",
+        "PUNCTUAL_VAR": str(var),
+    }
