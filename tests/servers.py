@@ -149,10 +149,15 @@ def reachable(binaries: Path, folder: Path, user: int | None) -> Path:
             cwd=folder,
         )
     except PermissionError:
-        copy = folder / "postgresql"
+        install = binaries.parent
+        package = install.parent
+        copy = folder / package.name
         ignored = shutil.ignore_patterns("include", "*.a")
-        shutil.copytree(binaries.parent, copy, symlinks=True, ignore=ignored)
-        return copy / "bin"
+        shutil.copytree(install, copy / install.name, symlinks=True, ignore=ignored)
+        # The wheel keeps the libraries beside the package; the binaries look for them from there.
+        if (libraries := package.with_name(f"{package.name}.libs")).exists():
+            shutil.copytree(libraries, folder / libraries.name)
+        return copy / install.name / binaries.name
     return binaries
 
 
