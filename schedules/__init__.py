@@ -1,0 +1,51 @@
+"""Schedule text in -> instants out: pure, exact, without a clock.
+
+    schedules.parse("TZ=Europe/Berlin 0 9 * * MON-FRI").next_after(instant)
+
+Invariants of every kind:
+- `next_after` is exclusive and strictly later than its argument; results are UTC-aware.
+- `between(start, end)` is over (start, end] and equals repeated `next_after`.
+- Values are immutable; equal inputs give equal results on every machine.
+- Bad text raises a `ScheduleError` that names field, value and position, and nothing else.
+"""
+
+from schedules.chronex import Expression, Options, Plan, ValidationResult, validate
+from schedules.errors import (
+    ChronexError,
+    CronCalculationError,
+    DecisionError,
+    InvalidCronExpressionError,
+    Iso8601Error,
+    KrontabError,
+    NaiveInstantError,
+    Problem,
+    ScheduleError,
+    TriggerDefinitionError,
+    UnknownKindError,
+    UnknownZoneError,
+)
+from schedules.registry import Schedule, kinds, parse, register
+
+__all__ = [
+    "ChronexError",
+    "CronCalculationError",
+    "DecisionError",
+    "Expression",
+    "InvalidCronExpressionError",
+    "Iso8601Error",
+    "KrontabError",
+    "NaiveInstantError",
+    "Options",
+    "Plan",
+    "Problem",
+    "Schedule",
+    "ScheduleError",
+    "TriggerDefinitionError",
+    "UnknownKindError",
+    "UnknownZoneError",
+    "ValidationResult",
+    "kinds",
+    "parse",
+    "register",
+    "validate",
+]

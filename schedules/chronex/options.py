@@ -1,0 +1,143 @@
+"""The text of an options block in -> typed options and findings out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from schedules.chronex import problems as found
+from schedules.chronex.moments import Moment, parse_moment
+from schedules.durations import format_duration, parse_duration
+from schedules.errors import Problem
+from schedules.zones import Zone
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_TAGS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\+[A-Za-z][A-Za-z0-9_-]*)*")
+_DURATIONS = ("jitter", "stagger", "window")
+_MOMENTS = ("from", "until")
+KEYS = (*_DURATIONS, *_MOMENTS, "max", "tag")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the braces said; zero or None where they said nothing."""
+
+    jitter: timedelta = timedelta()
+    stagger: timedelta = timedelta()
+    window: timedelta | None = None
+    from_: datetime | None = None
+    until: datetime | None = None
+    max: int | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class OptionsDraft:
+    """Options while they are being read: values by key, where each stands, and what is wrong."""
+
+    durations: dict[str, timedelta]
+    moments: dict[str, Moment]
+    positions: dict[str, int]
+    problems: list[Problem]
+    warnings: list[Problem]
+    max: int | None = None
+    tags: tuple[str, ...] = ()
+
+    def resolve(self, zone: Zone) -> Options:
+        starts, ends = self.moments.get("from"), self.moments.get("until")
+        return Options(
+            jitter=self.durations.get("jitter", timedelta()),
+            stagger=self.durations.get("stagger", timedelta()),
+            window=self.durations.get("window"),
+            from_=starts and starts.starts(zone),
+            until=ends and ends.ends(zone),
+            max=self.max,
+            tags=self.tags,
+        )
+
+    @property
+    def canonical(self) -> str:
+        values = {key: format_duration(value) for key, value in self.durations.items()}
+        values |= {key: moment.canonical for key, moment in self.moments.items()}
+        if self.max is not None:
+            values["max"] = str(self.max)
+        if self.tags:
+            values["tag"] = "+".join(self.tags)
+        return ", ".join(f"{key}:{values[key]}" for key in sorted(values))
+
+
+def no_options() -> OptionsDraft:
+    return OptionsDraft({}, {}, {}, [], [])
+
+
+def parse_options(block: str, position: int) -> OptionsDraft:
+    """The text between the braces, which starts at the given position of the expression."""
+    draft = no_options()
+    for key, key_at, value, value_at in _pairs(block, position):
+        if key not in KEYS:
+            draft.problems.append(found.unknown_option(key, key_at))
+        elif key in draft.positions:
+            draft.problems.append(found.structure(f"options: duplicate option '{key}'", key, key_at))
+        else:
+            draft.positions[key] = value_at
+            _read(draft, key, value, value_at)
+    return draft
+
+
+def _pairs(block: str, position: int) -> Iterator[tuple[str, int, str, int]]:
+    """Key, where it stands, value, where it stands."""
+    for part in block.split(","):
+        key, _, value = part.partition(":")
+        key_at = position + len(key) - len(key.lstrip())
+        value_at = position + len(part) - len(value.lstrip())
+        yield key.strip(), key_at, value.strip(), value_at
+        position += len(part) + 1
+
+
+def _read(draft: OptionsDraft, key: str, value: str, at: int) -> None:
+    if key in _DURATIONS:
+        _read_duration(draft, key, value, at)
+    elif key in _MOMENTS:
+        moment = parse_moment(value)
+        if moment is None:
+            draft.problems.append(found.bad_option(key, "date/datetime", value, at))
+        else:
+            draft.moments[key] = moment
+    elif key == "max":
+        _read_max(draft, value, at)
+    else:
+        _read_tags(draft, value, at)
+
+
+def _read_duration(draft: OptionsDraft, key: str, value: str, at: int) -> None:
+    duration = parse_duration(value)
+    if duration is None:
+        draft.problems.append(found.bad_option(key, "duration", value, at))
+    elif not duration and key != "jitter":
+        draft.problems.append(found.not_positive(key, value, at))
+    else:
+        draft.durations[key] = duration
+
+
+def _read_max(draft: OptionsDraft, value: str, at: int) -> None:
+    if not _INTEGER.fullmatch(value):
+        draft.problems.append(found.bad_option("max", "integer", value, at))
+    elif int(value) <= 0:
+        draft.problems.append(found.bad_max(value, at))
+    else:
+        draft.max = int(value)
+
+
+def _read_tags(draft: OptionsDraft, value: str, at: int) -> None:
+    if not _TAGS.fullmatch(value):
+        draft.problems.append(found.bad_option("tag", "string", value, at))
+        return
+    seen: set[str] = set()
+    for tag in value.split("+"):
+        if tag in seen:
+            draft.warnings.append(found.duplicate_tag(tag, at))
+        seen.add(tag)
+        at += len(tag) + 1
+    draft.tags = tuple(value.split("+"))

@@ -1,0 +1,222 @@
+"""A Chronex text in -> a draft out: its body, zone, options, and every finding with its position."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+from schedules.chronex import problems as found
+from schedules.chronex.days import MonthDayField, WeekDayField, parse_month_days, parse_week_days
+from schedules.chronex.fields import HOUR, MINUTE, MONTH, SECOND, Field, parse_field
+from schedules.chronex.moments import Moment, parse_moment
+from schedules.chronex.options import OptionsDraft, no_options, parse_options
+from schedules.durations import format_duration, parse_duration
+from schedules.errors import Problem, UnknownZoneError
+from schedules.zones import Zone, find_zone
+
+MAX_LENGTH = 4096
+ALIASES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_TOKEN = re.compile(r"[^ \t\r\n]+")
+_BLANK = " \t\r\n"
+_ONLY_AT_ZERO = Field(1, "", is_interval=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CronBody:
+    second: Field
+    minute: Field
+    hour: Field
+    month_days: MonthDayField
+    month: Field
+    week_days: WeekDayField
+    canonical: str
+
+
+@dataclass(frozen=True, slots=True)
+class EveryBody:
+    shortest: timedelta
+    longest: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class OnceBody:
+    """Either an absolute moment or a delay from the reference."""
+
+    moment: Moment | None
+    delay: timedelta
+    value: str
+    position: int
+
+
+Body = CronBody | EveryBody | OnceBody
+
+
+@dataclass(slots=True)
+class Draft:
+    """What the text says, before a zone and a reference turn it into a schedule."""
+
+    text: str
+    zone: Zone | None
+    body: Body | None
+    options: OptionsDraft
+    problems: list[Problem]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(sorted(self.problems, key=lambda item: item.position or 0))
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        return tuple(self.options.warnings)
+
+
+Token = tuple[str, int]
+
+
+def read(text: object) -> Draft:
+    """Never raises: whatever is wrong is in the draft's findings."""
+    if not isinstance(text, str):
+        return _refused("", found.structure("expected a text", repr(type(text))))
+    if len(text) > MAX_LENGTH:
+        return _refused(text, found.structure(f"longer than {MAX_LENGTH} characters", text))
+    problems: list[Problem] = []
+    head, options = _split_options(text, problems)
+    tokens = [(match[0], match.start()) for match in _TOKEN.finditer(head)]
+    zone = None
+    if tokens and tokens[0][0].startswith("TZ="):
+        zone = _zone(tokens.pop(0), problems)
+    body = _body(tokens, len(head), problems)
+    problems.extend(options.problems)
+    draft = Draft(text, zone, body, options, problems)
+    if isinstance(body, EveryBody):
+        _compare_with_interval(options, body.shortest)
+    return draft
+
+
+def _refused(text: str, problem: Problem) -> Draft:
+    return Draft(text, None, None, no_options(), [problem])
+
+
+def _split_options(text: str, problems: list[Problem]) -> tuple[str, OptionsDraft]:
+    """The part before the braces, and what the braces hold."""
+    opening, closing = text.find("{"), text.find("}")
+    if opening < 0 and closing < 0:
+        return text, no_options()
+    reason, at = _brace_problem(text, opening, closing)
+    if reason:
+        problems.append(found.structure(reason, text[at:], at))
+        return text[: opening if opening >= 0 else closing], no_options()
+    return text[:opening], parse_options(text[opening + 1 : closing], opening + 1)
+
+
+def _brace_problem(text: str, opening: int, closing: int) -> tuple[str, int]:
+    if opening < 0 or 0 <= closing < opening:
+        return "options: '}' without '{'", closing
+    if closing < 0:
+        return "options: '{' without '}'", opening
+    if "{" in text[opening + 1 : closing]:
+        return "options: braces do not nest", text.find("{", opening + 1)
+    if text[closing + 1 :].strip(_BLANK):
+        return "options: text after '}'", closing + 1
+    if not text[opening + 1 : closing].strip(_BLANK):
+        return "options: empty block", opening
+    if opening and text[opening - 1] not in _BLANK:
+        return "options: expected a space before '{'", opening
+    return "", 0
+
+
+def _zone(token: Token, problems: list[Problem]) -> Zone | None:
+    name, position = token[0][3:], token[1] + 3
+    try:
+        return find_zone(name)
+    except UnknownZoneError:
+        problems.append(found.unknown_zone(name, position))
+        return None
+
+
+def _body(tokens: list[Token], end: int, problems: list[Problem]) -> Body | None:
+    if tokens and tokens[0][0].startswith("@"):
+        return _marked_body(tokens, end, problems)
+    if len(tokens) not in {5, 6}:
+        at = tokens[0][1] if tokens else 0
+        problems.append(found.field_count(len(tokens), " ".join(text for text, _ in tokens), at))
+        return None
+    return _cron(tokens, problems)
+
+
+def _marked_body(tokens: list[Token], end: int, problems: list[Problem]) -> Body | None:
+    mark, at = tokens[0][0].lower(), tokens[0][1]
+    takes_value = mark in {"@every", "@once"}
+    if mark not in ALIASES and not takes_value:
+        problems.append(found.structure(f"unknown alias '{tokens[0][0][:80]}'", tokens[0][0], at))
+        return None
+    if extra := tokens[2 if takes_value else 1 :]:
+        problems.append(found.structure(f"unexpected text '{extra[0][0][:80]}'", *extra[0]))
+    if not takes_value:
+        return _cron([(part, at) for part in ALIASES[mark].split()], problems)
+    value, position = tokens[1] if len(tokens) > 1 else ("", end)
+    reader = _every if mark == "@every" else _once
+    return reader(value, position, problems)
+
+
+def _cron(tokens: list[Token], problems: list[Problem]) -> CronBody:
+    *seconds, minute, hour, month_days, month, week_days = (text for text, _ in tokens)
+    second = parse_field(SECOND, seconds[0]) if seconds else _ONLY_AT_ZERO
+    body = (
+        parse_field(MINUTE, minute),
+        parse_field(HOUR, hour),
+        parse_month_days(month_days),
+        parse_field(MONTH, month),
+        parse_week_days(week_days),
+    )
+    fields = (second, *body) if seconds else body
+    for field, (_, position) in zip(fields, tokens, strict=True):
+        if field.problems:
+            problems.extend(problem.moved(position) for problem in field.problems)
+    return CronBody(second, *body, " ".join([field.canonical for field in fields]))
+
+
+def _every(value: str, position: int, problems: list[Problem]) -> EveryBody | None:
+    low, dash, high = value.partition("-")
+    shortest = parse_duration(low)
+    longest = parse_duration(high) if dash else shortest
+    if not shortest or not longest:
+        problems.append(found.bad_every(value, position))
+        return None
+    if dash and shortest >= longest:
+        problems.append(found.bad_every_range(value, position))
+    return EveryBody(shortest, longest)
+
+
+def _once(value: str, position: int, problems: list[Problem]) -> OnceBody | None:
+    if value.startswith("+"):
+        delay = parse_duration(value[1:])
+        if delay:
+            return OnceBody(None, delay, value, position)
+        problems.append(found.bad_relative_once(value, position))
+        return None
+    moment = parse_moment(value)
+    if moment is None or moment.is_date:
+        problems.append(found.bad_once(value, position))
+        return None
+    return OnceBody(moment, timedelta(), value, position)
+
+
+def _compare_with_interval(options: OptionsDraft, interval: timedelta) -> None:
+    """Only `@every` states its interval; for cron the seed leaves this check out."""
+    jitter, stagger = options.durations.get("jitter"), options.durations.get("stagger")
+    if jitter and jitter * 2 > interval:
+        shown = format_duration(jitter)
+        options.warnings.append(found.large_jitter(shown, options.positions["jitter"]))
+    if stagger and stagger > interval:
+        shown = format_duration(stagger)
+        options.warnings.append(found.large_stagger(shown, options.positions["stagger"]))

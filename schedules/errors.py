@@ -1,0 +1,128 @@
+"""What went wrong with a schedule in -> one exception tree out.
+
+    ScheduleError
+    ├── ChronexError                 every problem of one Chronex text
+    ├── TriggerDefinitionError       a trigger document that breaks its JSON Schema
+    ├── InvalidCronExpressionError   a POSIX cron text outside the strict grammar
+    ├── CronCalculationError         a POSIX search that found nothing within its limit
+    ├── Iso8601Error                 a repeating interval that cannot be read
+    ├── KrontabError                 a one-string krontab entry that cannot be read
+    ├── DecisionError                a decision request that breaks the contract
+    ├── UnknownKindError             a `kind:` prefix nobody registered
+    ├── UnknownZoneError             a name that is not an IANA zone
+    └── NaiveInstantError            a datetime without an offset
+
+Every error says which field, which value and, where there is a text, the 0-based position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_SHOWN = 80
+
+
+def clip(value: object) -> str:
+    """A value short enough for a message, however large the input was."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+class ScheduleError(Exception):
+    """Root of everything this package raises on purpose."""
+
+    def __init__(
+        self, message: str = "", *, field: str = "", value: str = "", position: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.value = value
+        self.position = position
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding of the Chronex parser: an error or a warning."""
+
+    code: str
+    field: str
+    message: str
+    value: str = ""
+    position: int | None = None
+
+    def moved(self, offset: int) -> Problem:
+        position = None if self.position is None else self.position + offset
+        return Problem(self.code, self.field, self.message, self.value, position)
+
+
+class ChronexError(ScheduleError):
+    """A Chronex text with at least one error; `errors` holds all of them, leftmost first."""
+
+    def __init__(self, errors: tuple[Problem, ...], warnings: tuple[Problem, ...] = ()) -> None:
+        first = errors[0]
+        shown = "; ".join(f"{item.code} {item.message}" for item in errors[:5])
+        super().__init__(shown, field=first.field, value=first.value, position=first.position)
+        self.args = (errors, warnings)
+        self.errors = errors
+        self.warnings = warnings
+        self.code = first.code
+
+
+class TriggerDefinitionError(ScheduleError):
+    """A trigger document that its JSON Schema refuses; `field` is a JSON path."""
+
+
+class InvalidCronExpressionError(ScheduleError):
+    """A POSIX cron text that the strict grammar refuses; the leftmost bad field is named."""
+
+    def __init__(self, expression: str, field: str, reason: str) -> None:
+        message = f'Invalid cron expression "{clip(expression)}": {field} field {reason}'
+        super().__init__(message, field=field, value=clip(expression))
+        self.args = (expression, field, reason)
+        self.expression = expression
+        self.reason = reason
+
+
+class CronCalculationError(ScheduleError):
+    """A valid POSIX expression without a result inside the search limit."""
+
+    def __init__(self, expression: str, current_time: str, cause: str) -> None:
+        message = f"Failed to calculate next occurrence: {cause}"
+        super().__init__(message, field="expression", value=expression)
+        self.args = (expression, current_time, cause)
+        self.expression = expression
+        self.current_time = current_time
+        self.cause = cause
+
+
+class Iso8601Error(ScheduleError):
+    """A repeating interval that cannot be read; `field` names the part."""
+
+
+class KrontabError(ScheduleError):
+    """A krontab entry that cannot be read; `field` names the modifier."""
+
+
+class DecisionError(ScheduleError):
+    """A decision request that breaks the contract; `kind` is stable for programs."""
+
+    def __init__(self, kind: str, message: str, *, field: str = "", value: str = "") -> None:
+        super().__init__(message, field=field, value=value)
+        self.args = (kind, message)
+        self.kind = kind
+
+
+class UnknownKindError(ScheduleError):
+    """A schedule text whose `kind:` prefix nobody registered."""
+
+
+class UnknownZoneError(ScheduleError):
+    """A name that the IANA database does not hold as a zone."""
+
+
+class NaiveInstantError(ScheduleError):
+    """A datetime without an offset where an instant was expected."""

@@ -1,0 +1,49 @@
+"""Datetimes of any zone in -> UTC instants inside the supported years out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from schedules.errors import NaiveInstantError
+
+# One year of slack at either end of datetime's range keeps every zone shift representable.
+EARLIEST = datetime(2, 1, 1, tzinfo=UTC)
+LATEST = datetime(9998, 12, 31, 23, 59, 59, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def utc(instant: datetime, field: str = "instant") -> datetime:
+    """The same instant tagged with `datetime.UTC`; naive values are refused."""
+    if instant.tzinfo is UTC:
+        return instant
+    offset = instant.utcoffset()
+    if offset is None:
+        raise NaiveInstantError(
+            f"{field}: {instant.isoformat()} has no offset", field=field, value=instant.isoformat()
+        )
+    if not EARLIEST.year <= instant.year <= LATEST.year:
+        return EARLIEST - TICK if instant.year < EARLIEST.year else LATEST
+    return instant.astimezone(UTC)
+
+
+def clamp(instant: datetime) -> datetime:
+    """The instant, moved into the supported years where it lies outside them."""
+    return min(max(instant, EARLIEST - TICK), LATEST)
+
+
+def shifted(instant: datetime, delta: timedelta) -> datetime | None:
+    """instant + delta, or None past the last supported year."""
+    try:
+        moved = instant + delta
+    except OverflowError:
+        return None
+    return moved if moved <= LATEST else None
+
+
+def rfc3339(instant: datetime) -> str:
+    """`2026-03-01T00:00:00Z`, with a fraction only where the instant has one."""
+    precision = "seconds"
+    if instant.microsecond:
+        precision = "microseconds" if instant.microsecond % 1000 else "milliseconds"
+    return instant.replace(tzinfo=None).isoformat(timespec=precision) + "Z"

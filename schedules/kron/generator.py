@@ -1,0 +1,44 @@
+"""Identity, key and salt in -> a hash and a reproducible stream of numbers out.
+
+SHA-256 over `identity LF key LF salt`, then SplitMix64 seeded with the first eight bytes, big-endian.
+Fixed for major version 1: another hash or generator would move every decision ever stored.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_UNIT = 2.0**-53
+
+
+def seed_digest(identity: str, key: str, salt: str) -> bytes:
+    # Lone surrogates cannot be encoded strictly; passing them through keeps this total and injective.
+    return sha256(f"{identity}\n{key}\n{salt}".encode("utf-8", "surrogatepass")).digest()
+
+
+class SplitMix64:
+    """The generator of Steele, Lea and Flood; 64-bit state, one addition and one mix per draw."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, digest: bytes) -> None:
+        self._state = int.from_bytes(digest[:8], "big")
+
+    def next_int(self) -> int:
+        self._state = (self._state + _GOLDEN) & _MASK
+        mixed = self._state
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
+        return mixed ^ mixed >> 31
+
+    def next_unit(self) -> float:
+        """Uniform in [0, 1) with 53 bits, exactly representable on every platform."""
+        return (self.next_int() >> 11) * _UNIT
+
+
+def draw_below(count: int, *, identity: str, key: str, salt: str) -> int:
+    """One number of range(count), the same on every node for the same seed text."""
+    unit = SplitMix64(seed_digest(identity, key, salt)).next_unit()
+    return min(int(unit * count), count - 1)

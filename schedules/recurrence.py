@@ -1,0 +1,115 @@
+"""A timetable, a zone and a DST rule in -> strictly increasing UTC instants out.
+
+The wall times a pattern names map to instants in order: a time inside a gap to the gap's end, any
+other to its first showing. So one search on the wall clock and one placement answer `next_after`,
+however far the result is; only a fold that repeats what was just shown needs a second look.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from schedules.instants import TICK, clamp, utc
+from schedules.timetable import Timetable
+from schedules.zones import DstRule, Fold, Gap, Span, Zone
+
+_HOUR = timedelta(hours=1)
+
+
+class Recurrence:
+    """When a pattern fires in a zone."""
+
+    __slots__ = ("_after", "_is_utc", "_spans", "rule", "table", "zone")
+
+    def __init__(self, table: Timetable, zone: Zone, rule: DstRule) -> None:
+        self.table = table
+        self.zone = zone
+        self.rule = rule
+        self._is_utc = zone.is_utc
+        self._spans = zone.spans
+        self._after = table.after
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """The first firing later than the instant."""
+        if instant.tzinfo is not UTC:
+            instant = utc(instant)
+        if self._is_utc:
+            return self._after(instant)
+        for span in self._spans(instant.year):
+            if instant < span.settled_until:
+                if instant >= span.settled_from:
+                    wall = self._after(instant + span.shift)
+                    if wall is None:
+                        return None
+                    found = wall - span.shift
+                    if found < span.settled_until:
+                        return found
+                break
+        return self._across_jumps(clamp(instant))
+
+    def _across_jumps(self, instant: datetime) -> datetime | None:
+        span = self.zone.span_at(instant)
+        shown = max(instant + span.shift, span.fresh - TICK)
+        later = self._first_pass_after(shown)
+        if self.rule.fold is Fold.BOTH:
+            repeated = self._second_pass_after(instant, shown)
+            if repeated is not None and (later is None or repeated < later):
+                return repeated
+        return later
+
+    def _first_pass_after(self, wall: datetime) -> datetime | None:
+        while (found := self._after(wall)) is not None:
+            placed = self.zone.place(found)
+            if placed is None:
+                return None
+            if not placed.in_gap or self.rule.gap is Gap.FIRE_AFTER:
+                return placed.instant
+            wall = placed.instant + self.zone.offset_at(placed.instant) - TICK
+        return None
+
+    def _second_pass_after(self, instant: datetime, shown: datetime) -> datetime | None:
+        """Only folds that reach back to wall times already shown can fire before the first pass does."""
+        for span in self.zone.spans_from(instant):
+            if span.start > instant and span.wall_start > shown:
+                break
+            repeated_until = min(span.fresh, span.wall_end)
+            if repeated_until > span.wall_start:
+                wall = self._after(max(instant + span.shift, span.wall_start - TICK))
+                if wall is not None and wall < repeated_until:
+                    return wall - span.shift
+        return None
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """Every firing in (start, end], hour by hour where no jump of the clock interferes."""
+        end = utc(end)
+        offsets = _offsets_in_hour(self.table.minutes, self.table.seconds)
+        instant = self.next_after(start)
+        while instant is not None and instant <= end:
+            yield instant
+            hour = self._whole_hour(instant, end) if len(offsets) > 1 else None
+            if hour is not None:
+                yield from map(hour.__add__, offsets[bisect_right(offsets, instant - hour) :])
+                instant = max(instant, hour + offsets[-1])
+            instant = self.next_after(instant)
+
+    def _whole_hour(self, instant: datetime, end: datetime) -> datetime | None:
+        """Start of the wall-clock hour around the instant if it fires like any other hour to its end."""
+        span = self.zone.span_at(instant)
+        wall = instant + span.shift
+        hour = instant - timedelta(minutes=wall.minute, seconds=wall.second)
+        undisturbed = span.settled_from <= instant and hour + _HOUR <= min(span.settled_until, end)
+        return hour if undisturbed and self.table.matches_hour(wall) else None
+
+
+@lru_cache(maxsize=256)
+def _offsets_in_hour(minutes: int, seconds: int) -> tuple[timedelta, ...]:
+    return tuple(
+        timedelta(minutes=minute, seconds=second)
+        for minute in range(60)
+        if minutes >> minute & 1
+        for second in range(60)
+        if seconds >> second & 1
+    )

@@ -1,0 +1,145 @@
+"""Bit masks of a cron pattern in -> the next or previous matching wall time out, field by field.
+
+Wall times travel as datetimes tagged UTC: comparison and construction then stay in C, and no zone
+is consulted. Only `recurrence` turns them into instants.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from schedules.months import SHAPES, MonthDays, WeekDays, day_masks
+
+_NONE = 255
+
+
+@lru_cache(maxsize=4096)
+def _successors(mask: int, size: int) -> bytes:
+    """Entry v: the smallest member of the mask greater than v, or 255."""
+    table = bytearray(size)
+    following = _NONE
+    for value in range(size - 1, -1, -1):
+        table[value] = following
+        if mask >> value & 1:
+            following = value
+    return bytes(table)
+
+
+def lowest(mask: int) -> int:
+    """Index of the lowest set bit."""
+    return (mask & -mask).bit_length() - 1
+
+
+def highest_up_to(mask: int, value: int) -> int:
+    """Largest member of the mask not above value, or -1."""
+    return (mask & (2 << value) - 1).bit_length() - 1
+
+
+class Timetable:
+    """An immutable pattern of seconds, minutes, hours, days and months."""
+
+    __slots__ = (
+        "_after_hour",
+        "_after_minute",
+        "_after_month",
+        "_after_second",
+        "_days",
+        "_first",
+        "_first_month",
+        "_sub_minute",
+        "hours",
+        "minutes",
+        "month_days",
+        "months",
+        "seconds",
+        "week_days",
+        "years",
+    )
+
+    def __init__(
+        self,
+        seconds: int,
+        minutes: int,
+        hours: int,
+        month_days: MonthDays,
+        months: int,
+        week_days: WeekDays,
+        *,
+        years: int,
+    ) -> None:
+        self.seconds = seconds
+        self.minutes = minutes
+        self.hours = hours
+        self.month_days = month_days
+        self.months = months
+        self.week_days = week_days
+        self.years = years
+        self._sub_minute = seconds != 1
+        self._after_second = _successors(seconds, 60)
+        self._after_minute = _successors(minutes, 60)
+        self._after_hour = _successors(hours, 24)
+        self._after_month = _successors(months, 13)
+        self._days = day_masks(month_days, week_days)
+        self._first = (lowest(hours), lowest(minutes), lowest(seconds))
+        self._first_month = lowest(months)
+
+    def after(self, wall: datetime) -> datetime | None:
+        """The first match later than the wall time, or None within the search limit."""
+        year, month, day = wall.year, wall.month, wall.day
+        if self.months >> month & 1:
+            days = self._days[SHAPES[year % 400 * 12 + month]]
+            if days >> day & 1:
+                # Inlined rather than called: this is the path nearly every step of a job takes.
+                hour = wall.hour
+                if self.hours >> hour & 1:
+                    minute = wall.minute
+                    if self._sub_minute and self.minutes >> minute & 1:
+                        second = self._after_second[wall.second]
+                        if second < _NONE:
+                            return datetime(year, month, day, hour, minute, second, 0, UTC)
+                    minute = self._after_minute[minute]
+                    if minute < _NONE:
+                        return datetime(year, month, day, hour, minute, self._first[2], 0, UTC)
+                hour = self._after_hour[hour]
+                if hour < _NONE:
+                    _, minute, second = self._first
+                    return datetime(year, month, day, hour, minute, second, 0, UTC)
+            later = days >> day + 1
+            if later:
+                return self._at(year, month, day + 1 + lowest(later))
+        return self._in_a_later_month(year, month)
+
+    def _in_a_later_month(self, year: int, month: int) -> datetime | None:
+        last_year = min(year + self.years, 9999)
+        while True:
+            month = self._after_month[month]
+            if month == _NONE:
+                year += 1
+                month = self._first_month
+                if year > last_year:
+                    return None
+            days = self._days[SHAPES[year % 400 * 12 + month]]
+            if days:
+                return self._at(year, month, lowest(days))
+
+    def _at(self, year: int, month: int, day: int) -> datetime:
+        hour, minute, second = self._first
+        return datetime(year, month, day, hour, minute, second, 0, UTC)
+
+    def matches_day(self, wall: datetime) -> bool:
+        """Whether the calendar day of the wall time is one the pattern names."""
+        days = self._days[SHAPES[wall.year % 400 * 12 + wall.month]]
+        return bool(self.months >> wall.month & 1 and days >> wall.day & 1)
+
+    def matches_hour(self, wall: datetime) -> bool:
+        """Whether the pattern fires in the hour of the wall time at all."""
+        return bool(self.hours >> wall.hour & 1) and self.matches_day(wall)
+
+    def never_fires(self) -> bool:
+        """Whether no month of the Gregorian cycle holds a matching day."""
+        return not any(
+            self._days[SHAPES[index]]
+            for index in range(1, len(SHAPES))
+            if self.months >> ((index - 1) % 12 + 1) & 1
+        )
