@@ -1,0 +1,61 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.ids import job_id, shown, task_id
+from occurrences.ids import attempt_id, instant_key, occurrence_id, run_id
+
+NEW_YEAR = datetime(2023, 1, 1, 5, tzinfo=UTC)
+
+
+@pytest.mark.req("OCC-1")
+def test_ids_match_the_published_examples() -> None:
+    occurrence = occurrence_id("job_foo", NEW_YEAR)
+    run = run_id(occurrence, "task_a")
+    attempt = attempt_id(run, 0)
+    assert shown("occ", occurrence) == "occ_f4a5318a-f2b5-53c2-b3c0-1b208a7021c9"
+    assert shown("run", run) == "run_e02410a7-3d4e-5c52-8bfe-e94060e83eb8"
+    assert shown("attempt", attempt) == "attempt_46da2150-9633-553d-adc2-f25eaf7d9626"
+
+
+@pytest.mark.req("OCC-1")
+def test_a_uuid_and_its_shown_form_give_the_same_id() -> None:
+    job = job_id("nightly-etl")
+    task = task_id(job, "extract")
+    occurrence = occurrence_id(job, NEW_YEAR)
+    assert occurrence == occurrence_id(shown("job", job), NEW_YEAR)
+    assert run_id(occurrence, task) == run_id(occurrence, shown("task", task))
+
+
+@pytest.mark.req("OCC-1")
+def test_an_instant_is_the_same_in_every_zone() -> None:
+    elsewhere = NEW_YEAR.astimezone(timezone(timedelta(hours=9)))
+    assert occurrence_id("job_foo", elsewhere) == occurrence_id("job_foo", NEW_YEAR)
+
+
+@pytest.mark.req("OCC-1")
+@pytest.mark.parametrize(
+    ("instant", "key"),
+    [
+        (NEW_YEAR, "1672549200"),
+        (NEW_YEAR + timedelta(microseconds=1), "1672549200.000001"),
+        (NEW_YEAR + timedelta(milliseconds=250), "1672549200.250000"),
+        (datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), "-1"),
+    ],
+)
+def test_a_fraction_appears_in_the_key_only_when_there_is_one(instant: datetime, key: str) -> None:
+    assert instant_key(instant) == key
+
+
+@pytest.mark.req("OCC-1")
+@given(*[st.datetimes(timezones=st.just(UTC))] * 2)
+def test_two_instants_share_a_key_only_when_they_are_one(one: datetime, other: datetime) -> None:
+    assert (instant_key(one) == instant_key(other)) == (one == other)
+
+
+@pytest.mark.req("OCC-1")
+def test_attempts_of_one_run_differ() -> None:
+    run = run_id(occurrence_id("job_foo", NEW_YEAR), "task_a")
+    assert len({attempt_id(run, number) for number in range(10)}) == 10
