@@ -1,0 +1,1 @@
+"""Example jobs for `manage.py up --demo`."""

@@ -1,0 +1,89 @@
+"""Options → everything `up` needs can be had, or one line saying what cannot; writes nothing."""
+
+import os
+from pathlib import Path
+
+from celery import Celery
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import Error as DatabaseError
+from kombu.exceptions import KombuError
+
+from scheduler_project import bundled, ports
+from scheduler_project.celery import app
+from scheduler_project.errors import RefusedError
+from scheduler_project.programs import FLOWER_HOST, Options
+
+
+def check(options: Options, *, own_broker: bool) -> None:
+    """All questions before the first deed, so that a refusal leaves nothing half-created."""
+    if options.demo and not ports.is_loopback(options.host):
+        raise RefusedError(
+            f"--demo opens a login for everybody on {options.host}; use a loopback --host"
+        )
+    if options.flower_port == options.port:
+        raise RefusedError(f"--port and --flower-port are both {options.port}")
+    if own_broker:
+        bundled.check(settings.VAR_DIR)
+    ports.check(options.host, options.port, option="--port")
+    if options.flower_port:
+        ports.check(FLOWER_HOST, options.flower_port, option="--flower-port")
+    check_database()
+    if not own_broker:
+        check_broker(app)
+
+
+def check_database() -> None:
+    connection = _unpooled()
+    if connection.vendor == "sqlite" and not Path(connection.settings_dict["NAME"]).exists():
+        # Opening it would create it.
+        return _check_folder(Path(connection.settings_dict["NAME"]).absolute().parent)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except (DatabaseError, OSError) as error:
+        raise RefusedError(
+            f"cannot reach the database {_shown(connection)}: {_line(error)}"
+        ) from None
+    finally:
+        connection.close()
+    return None
+
+
+def check_broker(app: Celery) -> None:
+    with app.connection() as connection:
+        try:
+            connection.ensure_connection(max_retries=1, interval_start=0)
+        except (KombuError, OSError, *connection.connection_errors) as error:
+            # as_uri() hides the password.
+            raise RefusedError(
+                f"cannot reach the broker {connection.as_uri()}: {_line(error)}"
+            ) from None
+
+
+def _check_folder(folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise RefusedError(f"cannot create the database: no writable folder {folder}")
+
+
+def _unpooled() -> BaseDatabaseWrapper:
+    """A connection that fails with the server's own words; the pool only reports a time-out."""
+    connection = connections["default"].copy()
+    connection.settings_dict["OPTIONS"].pop("pool", None)
+    return connection
+
+
+def _shown(connection: BaseDatabaseWrapper) -> str:
+    """Where it is, without the password."""
+    facts = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return str(facts["NAME"])
+    port = f":{facts['PORT']}" if facts["PORT"] else ""
+    user = f"{facts['USER']}@" if facts["USER"] else ""
+    return f"{connection.vendor}://{user}{facts['HOST']}{port}/{facts['NAME']}"
+
+
+def _line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__

@@ -1,0 +1,45 @@
+"""Settings → tables, static files and a login, in place before the first process starts."""
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import Error as DatabaseError
+from django.db import connections
+
+from scheduler_project import demo_login
+from scheduler_project.errors import RefusedError
+from scheduler_project.programs import Options
+
+
+def prepare(options: Options, *, migrate: bool) -> str:
+    """The line that tells who may log in."""
+    try:
+        if migrate:
+            call_command("migrate", interactive=False, verbosity=0)
+        if not settings.WHITENOISE_USE_FINDERS:
+            call_command("collectstatic", interactive=False, verbosity=0)
+        return _login(options)
+    except DatabaseError as error:
+        raise RefusedError(f"the database refused: {' '.join(str(error).split())}") from None
+    finally:
+        _disconnect()
+
+
+def _login(options: Options) -> str:
+    if options.demo:
+        password = demo_login.ensure(settings.VAR_DIR, embedded=settings.EMBEDDED)
+        return (
+            f"{demo_login.USERNAME} / {password}   (demo only: never for a server others can reach)"
+        )
+    users = get_user_model()._default_manager  # noqa: SLF001  Django's documented access
+    if users.filter(is_superuser=True).exists():
+        return "with your own user"
+    return "nobody yet: `manage.py createsuperuser` makes the first user"
+
+
+def _disconnect() -> None:
+    """The supervisor may run for months; it needs no connection while it does."""
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+        if close_pool := getattr(connection, "close_pool", None):
+            close_pool()

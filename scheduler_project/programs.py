@@ -1,0 +1,104 @@
+"""Options of `up` → the programs to run and the environment they share."""
+
+import http.client
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler_project.child import Program
+from scheduler_project.environment import words
+from scheduler_project.ports import address, is_loopback
+
+FLOWER_HOST = "127.0.0.1"  # Flower asks for no password here, so it never leaves the machine
+CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "scheduler_project")
+
+
+@dataclass(frozen=True)
+class Options:
+    host: str
+    port: int
+    beats: int
+    workers: int
+    concurrency: int
+    flower_port: int | None  # None: no Flower
+    demo: bool
+
+    @property
+    def site(self) -> str:
+        return f"http://{address(self.host, self.port)}"
+
+    @property
+    def flower_site(self) -> str | None:
+        return f"http://{FLOWER_HOST}:{self.flower_port}" if self.flower_port else None
+
+
+def environment_for(
+    base: Mapping[str, str], options: Options, *, project: Path, var: Path
+) -> dict[str, str]:
+    """What every child sees: one data folder, unbuffered output, the demo's jobs if asked."""
+    path = os.pathsep.join(filter(None, [str(project), base.get("PYTHONPATH")]))
+    env = {**base, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PUNCTUAL_VAR": str(var)}
+    # whitenoise's remark on the embedded default, which serves static files without collecting them
+    quiet = "ignore:No directory at"
+    env["PYTHONWARNINGS"] = ",".join(filter(None, [base.get("PYTHONWARNINGS"), quiet]))
+    if is_loopback(options.host):
+        env.setdefault("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+    if options.demo:
+        env["PUNCTUAL_APPS"] = ",".join(dict.fromkeys([*words(base, "PUNCTUAL_APPS"), "demo"]))
+        env.setdefault("HTTPS", "off")  # the demo never leaves the loopback interface
+    return env
+
+
+def programs(options: Options, env: Mapping[str, str]) -> list[Program]:
+    """In starting order."""
+    return [
+        *(_beat(number) for number in range(1, options.beats + 1)),
+        *(_worker(number, options) for number in range(1, options.workers + 1)),
+        _web(options, env),
+        # Flower asks the workers for their facts when it starts: last, so that they can answer.
+        *([_flower(options.flower_port)] if options.flower_port else []),
+    ]
+
+
+def _beat(number: int) -> Program:
+    return Program(f"beat-{number}", (*CELERY, "beat", "--loglevel", "INFO"))
+
+
+def _worker(number: int, options: Options) -> Program:
+    # The port makes the name unique on this host, also when two `up`s share one broker.
+    name = f"worker-{number}-{options.port}@%h"
+    flags = ("--concurrency", str(options.concurrency), "--task-events", "--loglevel", "INFO")
+    return Program(
+        f"worker-{number}", (*CELERY, "worker", "--pool", "prefork", "--hostname", name, *flags)
+    )
+
+
+def _flower(port: int) -> Program:
+    argv = (*CELERY, "flower", f"--address={FLOWER_HOST}", f"--port={port}")
+    return Program("flower", argv, ready=lambda: _answers(FLOWER_HOST, port, "/healthcheck"))
+
+
+def _web(options: Options, env: Mapping[str, str]) -> Program:
+    bind = address(options.host, options.port)
+    flags = ("--worker-class", "gthread", "--workers", "1", "--threads", "8", "--no-control-socket")
+    argv = (sys.executable, "-m", "gunicorn", "--bind", bind, *flags, "scheduler_project.wsgi")
+    allowed = [name for name in words(env, "ALLOWED_HOSTS") if name != "*"]
+    host_header = (allowed or [options.host])[0].lstrip(".")
+    return Program(
+        "web",
+        argv,
+        ready=lambda: _answers(options.host, options.port, "/healthz", host_header=host_header),
+    )
+
+
+def _answers(host: str, port: int, path: str, *, host_header: str = "localhost") -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=1)
+    try:
+        connection.request("GET", path, headers={"Host": host_header})
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
