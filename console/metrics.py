@@ -1,0 +1,132 @@
+"""The ledger at one instant → Prometheus metrics; no process keeps a number, so each one is right.
+
+A fixed number of aggregate queries per scrape. Counters count rows in final states, which never
+change again; label values are escaped by the client library.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Min
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from beat.models import Beat
+from jobs.models import Job
+from occurrences.models import Attempt, Cause, Occurrence, TaskRun
+from occurrences.states import (
+    ATTEMPT_FINAL,
+    OCCURRENCE_FINAL,
+    AttemptState,
+    OccurrenceState,
+    RunState,
+)
+
+FORGOTTEN_AFTER = timedelta(hours=1)  # a beat that fell silent this long before the newest tick
+MOST_BEATS = 100
+
+
+class Ledger(Collector):
+    """What a scrape at `now` reads."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def collect(self) -> Iterator[Metric]:
+        yield occurrences()
+        yield attempts()
+        yield recoveries()
+        yield from standings()
+        yield from backlog(self.now)
+        yield tick_ages(Beat.objects.order_by("-ticked_at")[:MOST_BEATS], self.now)
+
+
+def exposition(now: datetime) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(Ledger(now))
+    return generate_latest(registry)
+
+
+def occurrences() -> Metric:
+    counter = CounterMetricFamily(
+        "scheduler_job_occurrences", "Occurrences that are over.", labels=["job", "status"]
+    )
+    over = Occurrence.objects.filter(state__in=OCCURRENCE_FINAL).order_by()
+    for job, state, count in over.values_list("job__name", "state").annotate(Count("pk")):
+        counter.add_metric([job, state], count)
+    return counter
+
+
+def attempts() -> Metric:
+    counter = CounterMetricFamily(
+        "scheduler_task_attempts", "Attempts that are over.", labels=["job", "task", "status"]
+    )
+    over = Attempt.objects.filter(state__in=ATTEMPT_FINAL).order_by()
+    keys = over.values_list("run__task__job__name", "run__task__name", "state")
+    for job, task, state, count in keys.annotate(Count("pk")):
+        counter.add_metric([job, task, attempt_status(state)], count)
+    return counter
+
+
+def attempt_status(state: str) -> str:
+    return "failure" if state == AttemptState.FAILED else state
+
+
+def recoveries() -> Metric:
+    counter = CounterMetricFamily(
+        "scheduler_recovery_runs",
+        "Occurrences that recovery made up for.",
+        labels=["job", "strategy"],
+    )
+    caught_up = Occurrence.objects.filter(cause=Cause.RECOVERY).order_by()
+    keys = caught_up.values_list("job__name", "config__recovery")
+    for job, strategy, count in keys.annotate(Count("pk")):
+        counter.add_metric([job, strategy or "unknown"], count)
+    return counter
+
+
+def standings() -> Iterator[Metric]:
+    """How much is in each state right now."""
+    live = (OccurrenceState.RUNNING, OccurrenceState.QUEUED)
+    rows = Occurrence.objects.filter(state__in=live).order_by()
+    count = dict(rows.values_list("state").annotate(Count("pk")))
+    yield gauge("jobs_running_total", "Occurrences running.", count.get(live[0], 0))
+    yield gauge("jobs_in_queue_total", "Occurrences due and waiting.", count.get(live[1], 0))
+    paused = Job.objects.registered().filter(paused_at__isnull=False).count()
+    yield gauge("jobs_paused_total", "Jobs paused.", paused)
+    dead = TaskRun.objects.filter(state=RunState.DLQ).count()
+    yield gauge("dlq_size", "Runs in the dead-letter queue.", dead)
+
+
+def backlog(now: datetime) -> Iterator[Metric]:
+    """How far behind: unfired occurrences, unsent messages, runs no worker has come for."""
+    due = Occurrence.objects.due(now).aggregate(oldest=Min("run_at"))
+    late = "How long the most overdue pending occurrence has waited to be fired."
+    yield gauge("lateness_seconds", late, age(due["oldest"], now))
+    unsent = TaskRun.objects.unsent(before=now).count()
+    yield gauge("outbox_size", "Runs released, their message not yet accepted.", unsent)
+    waiting = TaskRun.objects.filter(state=RunState.SCHEDULED, dispatched_at__lte=now)
+    oldest = waiting.aggregate(oldest=Min("dispatched_at"))["oldest"]
+    yield gauge("queue_age_seconds", "How long the oldest message has waited.", age(oldest, now))
+
+
+def tick_ages(beats: Iterable[Beat], now: datetime) -> Metric:
+    """Beats that stopped long ago are left out, so that a restart does not alarm for ever."""
+    metric = GaugeMetricFamily(
+        "scheduler_beat_tick_age_seconds", "Time since a beat's last tick.", labels=["beat"]
+    )
+    newest = None
+    for beat in beats:  # newest first
+        newest = newest or beat.ticked_at
+        if newest - beat.ticked_at <= FORGOTTEN_AFTER:
+            metric.add_metric([beat.name], age(beat.ticked_at, now))
+    return metric
+
+
+def gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"scheduler_{name}", help_text, value=value)
+
+
+def age(since: datetime | None, now: datetime) -> float:
+    return max(0.0, (now - since).total_seconds()) if since else 0.0

@@ -1,0 +1,162 @@
+"""Values → what the operator reads: badges, links, instants, spans, tables; all of it escaped."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db.models import Model
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
+
+from jobs.models import Job
+from jobs.scheduling import platform
+
+NOTHING = "–"
+LONGEST_IN_A_LIST = 60
+ID_DIGITS = 8
+ZONE_PREFIX = re.compile(r"\s*(?:chronex:\s*)?(?:CRON_)?TZ=(\S+)")
+
+# Colour alone tells nothing to one reader in twelve: each tone comes with a shape and a word.
+TONES = {
+    "good": "bg-green-100 text-green-700 dark:bg-green-500/20 dark:text-green-400",
+    "bad": "bg-red-100 text-red-700 dark:bg-red-500/20 dark:text-red-400",
+    "warn": "bg-orange-100 text-orange-700 dark:bg-orange-500/20 dark:text-orange-400",
+    "busy": "bg-blue-100 text-blue-700 dark:bg-blue-500/20 dark:text-blue-400",
+    "calm": "bg-base-500/8 text-base-700 dark:bg-base-500/20 dark:text-base-200",
+}
+SHAPES = {
+    "ring": '<circle cx="5" cy="5" r="3.5"/>',
+    "dot": '<circle cx="5" cy="5" r="3.5" fill="currentColor"/>',
+    "half": '<circle cx="5" cy="5" r="3.5"/><path d="M5 2a3 3 0 0 1 0 6" fill="currentColor"/>',
+    "play": '<path d="M2.5 1.5 8.5 5l-6 3.5z" fill="currentColor"/>',
+    "check": '<path d="m1.5 5.5 2.5 2.5 4.5-6"/>',
+    "cross": '<path d="m2 2 6 6m0-6-6 6"/>',
+    "alert": '<path d="M5 1.5v4.5m0 2v.6"/>',
+    "square": '<path d="M2 2h6v6H2z" fill="currentColor"/>',
+    "bars": '<path d="M3 2v6m4-6v6"/>',
+    "slash": '<circle cx="5" cy="5" r="3.5"/><path d="m2.5 7.5 5-5"/>',
+    "skip": '<path d="m2 2 3 3-3 3m3-6 3 3-3 3"/>',
+    "turn": '<path d="M8 3.5A3.5 3.5 0 1 0 8.5 6M8.2 1v2.7H5.5"/>',
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table below a row's fields, and the way to the whole list."""
+
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    more: str = ""
+
+    @property
+    def table(self) -> dict[str, object]:
+        return {"headers": self.headers, "rows": self.rows}
+
+
+def badge(word: str, tone: str, shape: str, *, title: str = "") -> SafeString:
+    return format_html(
+        '<span class="inline-flex items-center gap-1 font-semibold rounded-default text-[11px] '
+        'uppercase whitespace-nowrap h-6 leading-6 px-2 {}" title="{}">'
+        '<svg width="10" height="10" viewBox="0 0 10 10" fill="none" stroke="currentColor" '
+        'stroke-width="1.5" aria-hidden="true" data-shape="{}">{}</svg>{}</span>',
+        TONES[tone],
+        title,
+        shape,
+        mark_safe(SHAPES[shape]),  # noqa: S308 - a constant of this module
+        word,
+    )
+
+
+def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
+    """Text that fits a column; the whole of it on hover."""
+    return format_html('<span title="{}">{}</span>', text, Truncator(text).chars(length))
+
+
+def short_id(shown_id: str) -> SafeString:
+    kind, _, digits = shown_id.partition("_")
+    return format_html(
+        '<code class="whitespace-nowrap" title="{}">{}_{}</code>',
+        shown_id,
+        kind,
+        digits[:ID_DIGITS],
+    )
+
+
+def link(row: Model, text: object) -> SafeString:
+    model = row._meta.label_lower.replace(".", "_")  # noqa: SLF001 - Django's public `_meta`
+    return anchor(reverse(f"admin:{model}_change", args=[row.pk]), text)
+
+
+def anchor(url: str, text: object) -> SafeString:
+    return format_html(
+        '<a class="text-primary-600 dark:text-primary-500 hover:underline" href="{}">{}</a>',
+        url,
+        text,
+    )
+
+
+def list_url(model: str, **lookups: object) -> str:
+    """The list of `app_model`, narrowed: packages point at each other's pages by address."""
+    return f"{reverse(f'admin:{model}_changelist')}?{urlencode(lookups)}"
+
+
+def instant(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString | str:
+    """UTC, and below it the job's own clock where that differs."""
+    if value is None:
+        return NOTHING
+    shown = format_html(
+        '<span class="whitespace-nowrap">{} UTC</span>', _clock(value.astimezone(UTC))
+    )
+    if zone is None or zone.key == "UTC":
+        return shown
+    local = f"{_clock(value.astimezone(zone))} {zone.key}"
+    return format_html('{}<span class="block text-subtle text-xs">{}</span>', shown, local)
+
+
+def _clock(value: datetime) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value:%f}"[:4] if value.microsecond else "")
+
+
+def span(value: timedelta | None) -> str:
+    if value is None:
+        return NOTHING
+    seconds = value.total_seconds()
+    if seconds < 60:  # noqa: PLR2004 - a minute
+        return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def document(value: Any) -> SafeString | str:
+    """JSON as people read it."""
+    if value in (None, {}, []):
+        return NOTHING
+    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    return preformatted(text)
+
+
+def preformatted(text: str) -> SafeString | str:
+    if not text:
+        return NOTHING
+    return format_html(
+        '<pre class="overflow-x-auto whitespace-pre-wrap break-words text-xs">{}</pre>', text
+    )
+
+
+def zone_of(job: Job) -> ZoneInfo | None:
+    """The zone a job keeps time in, where its schedule, its settings or the platform names one."""
+    prefix = ZONE_PREFIX.match(job.schedule)
+    name = prefix[1] if prefix else (platform() | job.config).get("timezone")
+    try:
+        return ZoneInfo(name) if name else None
+    except (ValueError, OSError, KeyError):
+        return None  # a row that raw SQL spoiled must not take the page down

@@ -1,0 +1,124 @@
+"""The admin theme with types, and the list that every package's admin builds on.
+
+A ledger grows to millions of rows, so a list never counts: it reads one row more than it shows.
+"""
+
+# ruff: noqa: ARG002 - the signatures are Django's
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from django.contrib.admin.options import ShowFacets
+from django.core.paginator import Page, Paginator
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
+from unfold.contrib.filters.admin import (  # type: ignore[import-untyped]
+    AutocompleteSelectFilter,
+    ChoicesDropdownFilter,
+    DropdownFilter,
+    RangeDateTimeFilter,
+)
+
+from jobs.display import Section
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+    from django.contrib.admin.views.main import ChangeList
+
+    AnyPage, AnyPaginator = Page[Any], Paginator[Any]
+else:
+    # The theme ships no types; to a type checker these are the Django classes they extend.
+    from unfold.admin import ModelAdmin as Themed
+    from unfold.views import ChangeList
+
+    class ModelAdmin(Themed):
+        def __class_getitem__(cls, _model):
+            return cls
+
+    AnyPage, AnyPaginator = Page, Paginator
+
+
+__all__ = [
+    "AutocompleteSelectFilter",
+    "ChoicesDropdownFilter",
+    "DropdownFilter",
+    "Listing",
+    "ModelAdmin",
+    "PlainAdmin",
+    "RangeDateTimeFilter",
+    "Uncounted",
+]
+
+Row = TypeVar("Row", bound=Model)
+UNKNOWN = 10_000_000_000  # "more than anybody has": the admin only compares it with a page's size
+
+
+class Glimpse(AnyPage):
+    def has_next(self) -> bool:
+        return bool(getattr(self.paginator, "more", False))
+
+
+class Uncounted(AnyPaginator):
+    """Knows whether there is a next page, never how many there are."""
+
+    template_name = "jobs/pagination.html"
+    more = False
+
+    @cached_property
+    def count(self) -> int:
+        return UNKNOWN
+
+    def page(self, number: int | str) -> Glimpse:
+        number = self.validate_number(number)
+        start = (number - 1) * self.per_page
+        rows = list(self.object_list[start : start + self.per_page + 1])
+        self.more = len(rows) > self.per_page
+        return Glimpse(rows[: self.per_page], number, self)
+
+
+class Listing(ChangeList):
+    """The rows of one page, without the heavy columns that only a row's own page shows."""
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        rows = super().get_queryset(request, *args, **kwargs)
+        return rows.defer(*getattr(self.model_admin, "list_defer", ()))
+
+
+class PlainAdmin(ModelAdmin[Row]):
+    """A list that never counts, and a page that shows the row's children below its fields."""
+
+    list_defer: ClassVar[Sequence[str]] = ()
+    list_per_page = 50
+    list_fullwidth = True
+    list_filter_submit = True
+    list_disable_select_all = True
+    paginator = Uncounted
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER  # a facet is a COUNT per choice
+    change_form_outer_after_template = "jobs/sections.html"
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return Listing
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
+        return False
+
+    def sections(self, row: Row) -> list[Section]:
+        """The tables below the fields."""
+        return []
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,  # noqa: FBT001, FBT002 - Django's signature
+        change: bool = False,  # noqa: FBT001, FBT002
+        form_url: str = "",
+        obj: Row | None = None,
+    ) -> HttpResponse:
+        context["sections"] = [] if obj is None else self.sections(obj)
+        return super().render_change_form(request, context, add, change, form_url, obj)

@@ -1,0 +1,216 @@
+"""The ledger in the admin: occurrences → runs → attempts, and back up. Nothing here writes."""
+
+from typing import Any
+
+from django.contrib import admin
+
+from jobs.display import (
+    Section,
+    document,
+    instant,
+    link,
+    list_url,
+    preformatted,
+    short_id,
+    shortened,
+    zone_of,
+)
+from jobs.theme import AutocompleteSelectFilter, ChoicesDropdownFilter, RangeDateTimeFilter
+from occurrences.badges import state_badge
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.readonly import LedgerAdmin, Shown, moment, took
+from occurrences.states import AttemptState, OccurrenceState, RunState
+
+MOST_CHILDREN = 100
+
+
+@admin.register(Occurrence)
+class OccurrenceAdmin(LedgerAdmin[Occurrence]):
+    id_kind, job_path, states = "occ", "job", OccurrenceState
+    list_display: Any = [
+        "id_shown", "job_shown", "state_shown", "cause", "scheduled", "started", "took",
+        "reason_shown",
+    ]  # fmt: skip
+    list_filter = [
+        ("state", ChoicesDropdownFilter),
+        ("job", AutocompleteSelectFilter),
+        ("cause", ChoicesDropdownFilter),
+        ("scheduled_for", RangeDateTimeFilter),
+    ]
+    list_defer = ["config", "args", "report"]
+    ordering = ["-scheduled_for"]
+    search_help_text = "Name of a job, or id such as occ_…"
+    fields: Any = [
+        "full_id", "job_shown", "job_version", "state_shown", "reason", "cause", "scheduled",
+        "chosen", "late", "created", "fired", "started", "deadline", "finished", "took",
+        "exclusive", "args_shown", "config_shown", "report_shown",
+    ]  # fmt: skip
+    readonly_fields: Any = fields
+
+    scheduled = moment("scheduled_for", "scheduled for")
+    chosen = moment("run_at", "chosen time")
+    late = moment("late_at", "late from")
+    created = moment("created_at", "planned")
+    fired = moment("fired_at", "fired")
+    started = moment("started_at", "started")
+    deadline = moment("deadline_at", "deadline")
+    finished = moment("finished_at", "finished")
+
+    @admin.display(description="reason")
+    def reason_shown(self, row: Occurrence) -> Shown:
+        return shortened(row.reason)
+
+    @admin.display(description="arguments")
+    def args_shown(self, row: Occurrence) -> Shown:
+        return document(row.args)
+
+    @admin.display(description="configuration")
+    def config_shown(self, row: Occurrence) -> Shown:
+        return document(row.config)
+
+    @admin.display(description="report")
+    def report_shown(self, row: Occurrence) -> Shown:
+        return document(row.report)
+
+    def sections(self, row: Occurrence) -> list[Section]:
+        runs = row.runs.select_related("task").order_by("position")[:MOST_CHILDREN]
+        headers = ["run", "task", "state", "attempts", "started", "took", "error"]
+        more = list_url("occurrences_taskrun", occurrence__id__exact=row.pk)
+        return [Section("Runs", headers, [_run_cells(run, row) for run in runs], more)]
+
+
+@admin.register(TaskRun)
+class TaskRunAdmin(LedgerAdmin[TaskRun]):
+    id_kind, job_path, states = "run", "occurrence__job", RunState
+    list_display: Any = [
+        "id_shown", "task_shown", "job_shown", "occurrence_shown", "state_shown", "attempts_made",
+        "started", "took", "error_shown",
+    ]  # fmt: skip
+    list_filter = [
+        ("state", ChoicesDropdownFilter),
+        ("occurrence__job", AutocompleteSelectFilter),
+        ("occurrence__scheduled_for", RangeDateTimeFilter),
+    ]
+    list_select_related = ["occurrence__job", "task"]
+    list_defer = ["policy", "occurrence__config", "occurrence__args", "occurrence__report"]
+    ordering = ["-occurrence__scheduled_for", "occurrence_id", "position"]
+    search_help_text = "Name of a job, or id such as run_…"
+    fields: Any = [
+        "full_id", "job_shown", "occurrence_shown", "task_shown", "position", "state_shown",
+        "reason", "attempts_made", "available", "dispatched", "claimed_by", "lease", "heartbeat",
+        "started", "finished", "took", "error_full", "policy_shown",
+    ]  # fmt: skip
+    readonly_fields: Any = fields
+
+    available = moment("available_at", "may start from")
+    dispatched = moment("dispatched_at", "sent")
+    lease = moment("lease_until", "lease until")
+    heartbeat = moment("heartbeat_at", "last heartbeat")
+    started = moment("started_at", "started")
+    finished = moment("finished_at", "finished")
+
+    @admin.display(description="task")
+    def task_shown(self, row: TaskRun) -> Shown:
+        return link(row.task, shortened(row.task.name, 40))
+
+    @admin.display(description="occurrence")
+    def occurrence_shown(self, row: TaskRun) -> Shown:
+        return link(row.occurrence, instant(row.occurrence.scheduled_for))
+
+    @admin.display(description="error")
+    def error_shown(self, row: TaskRun) -> Shown:
+        return shortened(row.error)
+
+    @admin.display(description="error")
+    def error_full(self, row: TaskRun) -> Shown:
+        return preformatted(row.error)
+
+    @admin.display(description="policy")
+    def policy_shown(self, row: TaskRun) -> Shown:
+        return document(row.policy)
+
+    def sections(self, row: TaskRun) -> list[Section]:
+        attempts = row.attempts.order_by("number").defer("traceback")[:MOST_CHILDREN]
+        headers = ["attempt", "number", "state", "worker", "started", "took", "error"]
+        more = list_url("occurrences_attempt", run__id__exact=row.pk)
+        return [Section("Attempts", headers, [_attempt_cells(one, row) for one in attempts], more)]
+
+
+@admin.register(Attempt)
+class AttemptAdmin(LedgerAdmin[Attempt]):
+    id_kind, job_path, states = "attempt", "run__occurrence__job", AttemptState
+    list_display: Any = [
+        "id_shown", "number", "job_shown", "task_shown", "run_shown", "state_shown", "worker",
+        "started", "took", "error_shown",
+    ]  # fmt: skip
+    list_filter = [
+        ("state", ChoicesDropdownFilter),
+        ("run__occurrence__job", AutocompleteSelectFilter),
+        ("run__occurrence__scheduled_for", RangeDateTimeFilter),
+    ]
+    list_select_related = ["run__occurrence__job", "run__task"]
+    list_defer = [
+        "traceback", "run__policy", "run__error", "run__occurrence__config",
+        "run__occurrence__args", "run__occurrence__report",
+    ]  # fmt: skip
+    ordering = ["-run__occurrence__scheduled_for", "run_id", "number"]
+    search_help_text = "Name of a job, or id such as attempt_…"
+    fields: Any = [
+        "full_id", "job_shown", "occurrence_shown", "task_shown", "run_shown", "number",
+        "state_shown", "worker", "started", "finished", "took", "lease", "heartbeat", "error_type",
+        "error_full", "traceback_shown",
+    ]  # fmt: skip
+    readonly_fields: Any = fields
+
+    started = moment("started_at", "started")
+    finished = moment("finished_at", "finished")
+    lease = moment("lease_until", "lease until")
+    heartbeat = moment("heartbeat_at", "last heartbeat")
+
+    @admin.display(description="occurrence")
+    def occurrence_shown(self, row: Attempt) -> Shown:
+        return link(row.run.occurrence, instant(row.run.occurrence.scheduled_for))
+
+    @admin.display(description="task")
+    def task_shown(self, row: Attempt) -> Shown:
+        return link(row.run.task, shortened(row.run.task.name, 40))
+
+    @admin.display(description="run")
+    def run_shown(self, row: Attempt) -> Shown:
+        return link(row.run, short_id(row.run.shown_id))
+
+    @admin.display(description="error")
+    def error_shown(self, row: Attempt) -> Shown:
+        return shortened(f"{row.error_type}: {row.error}" if row.error else row.error_type)
+
+    @admin.display(description="error")
+    def error_full(self, row: Attempt) -> Shown:
+        return preformatted(row.error)
+
+    @admin.display(description="traceback")
+    def traceback_shown(self, row: Attempt) -> Shown:
+        return preformatted(row.traceback)
+
+
+def _run_cells(run: TaskRun, occurrence: Occurrence) -> list[object]:
+    return [
+        link(run, short_id(run.shown_id)),
+        link(run.task, shortened(run.task.name)),
+        state_badge(RunState(run.state), run.reason),
+        run.attempts_made,
+        instant(run.started_at, zone_of(occurrence.job)),
+        took(run),
+        shortened(run.error),
+    ]
+
+
+def _attempt_cells(attempt: Attempt, run: TaskRun) -> list[object]:
+    return [
+        link(attempt, short_id(attempt.shown_id)),
+        attempt.number,
+        state_badge(AttemptState(attempt.state)),
+        attempt.worker,
+        instant(attempt.started_at, zone_of(run.occurrence.job)),
+        took(attempt),
+        shortened(attempt.error or attempt.error_type),
+    ]
