@@ -158,4 +158,5 @@ UNFOLD = {
     "SITE_SYMBOL": "schedule",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
+    "SIDEBAR": {"show_all_applications": True, "navigation": "console.sidebar.navigation"},
 }
