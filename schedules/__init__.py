@@ -9,6 +9,7 @@ Invariants of every kind:
 - Bad text raises a `ScheduleError` that names field, value and position, and nothing else.
 """
 
+from schedules.bounds import Bounded, bounded
 from schedules.chronex import Expression, Options, Plan, ValidationResult, validate
 from schedules.errors import (
     ChronexError,
@@ -27,6 +28,7 @@ from schedules.errors import (
 from schedules.registry import Schedule, kinds, parse, register
 
 __all__ = [
+    "Bounded",
     "ChronexError",
     "CronCalculationError",
     "DecisionError",
@@ -44,6 +46,7 @@ __all__ = [
     "UnknownKindError",
     "UnknownZoneError",
     "ValidationResult",
+    "bounded",
     "kinds",
     "parse",
     "register",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from schedules.errors import NaiveInstantError
@@ -39,6 +40,17 @@ def shifted(instant: datetime, delta: timedelta) -> datetime | None:
     except OverflowError:
         return None
     return moved if moved <= LATEST else None
+
+
+def each(
+    next_after: Callable[[datetime], datetime | None], start: datetime, end: datetime
+) -> Iterator[datetime]:
+    """Every result of repeated `next_after` in (start, end]."""
+    end = utc(end, "end")
+    found = next_after(utc(start, "start"))
+    while found is not None and found <= end:
+        yield found
+        found = next_after(found)
 
 
 def rfc3339(instant: datetime) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from typing import Protocol, runtime_checkable
 
-from schedules import chronex
+from schedules import chronex, iso8601, krontab, once, posix
 from schedules.errors import UnknownKindError, clip
 
 
@@ -29,7 +29,13 @@ class Parser(Protocol):
 
 
 _PREFIX = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31}):")
-_KINDS: dict[str, Parser] = {"chronex": chronex.parse}
+_KINDS: dict[str, Parser] = {
+    "chronex": chronex.parse,
+    "posix": posix.zoned,
+    "iso8601": iso8601.parse,
+    "once": once.parse,
+    "kron": krontab.parse,
+}
 
 
 def parse(

@@ -31,9 +31,9 @@ def lowest(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
-def highest_up_to(mask: int, value: int) -> int:
-    """Largest member of the mask not above value, or -1."""
-    return (mask & (2 << value) - 1).bit_length() - 1
+def highest_below(mask: int, value: int) -> int:
+    """Largest member of the mask smaller than value, or -1."""
+    return (mask & (1 << value) - 1).bit_length() - 1
 
 
 class Timetable:
@@ -126,6 +126,46 @@ class Timetable:
     def _at(self, year: int, month: int, day: int) -> datetime:
         hour, minute, second = self._first
         return datetime(year, month, day, hour, minute, second, 0, UTC)
+
+    def at_or_before(self, wall: datetime) -> datetime | None:
+        """The last match not later than the wall time, or None within the search limit."""
+        year, month, day = wall.year, wall.month, wall.day
+        if self.matches_day(wall):
+            found = self._time_up_to(wall.hour, wall.minute, wall.second)
+            if found is not None:
+                return datetime(year, month, day, *found, tzinfo=UTC)
+        first_year = max(year - self.years, 1)
+        while year >= first_year:
+            if self.months >> month & 1:
+                day = highest_below(self._days[SHAPES[year % 400 * 12 + month]], day)
+                if day > 0:
+                    return datetime(year, month, day, *self._last, tzinfo=UTC)
+            month, day = highest_below(self.months, month), 32
+            if month < 1:
+                year, month = year - 1, highest_below(self.months, 13)
+        return None
+
+    @property
+    def _last(self) -> tuple[int, int, int]:
+        return (
+            highest_below(self.hours, 24),
+            highest_below(self.minutes, 60),
+            highest_below(self.seconds, 60),
+        )
+
+    def _time_up_to(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
+        """The last time of day in the pattern that is not later than the given one."""
+        _, last_minute, last_second = self._last
+        if self.hours >> hour & 1:
+            if self.minutes >> minute & 1:
+                found = highest_below(self.seconds, second + 1)
+                if found >= 0:
+                    return hour, minute, found
+            found = highest_below(self.minutes, minute)
+            if found >= 0:
+                return hour, found, last_second
+        found = highest_below(self.hours, hour)
+        return (found, last_minute, last_second) if found >= 0 else None
 
     def matches_day(self, wall: datetime) -> bool:
         """Whether the calendar day of the wall time is one the pattern names."""

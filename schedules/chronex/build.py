@@ -14,7 +14,7 @@ from schedules.chronex.expression import (
     Expression,
     OnceExpression,
 )
-from schedules.chronex.moments import format_offset
+from schedules.moments import format_offset
 from schedules.chronex.options import Options
 from schedules.chronex.parser import CronBody, Draft, EveryBody, OnceBody, read
 from schedules.durations import format_duration

@@ -9,7 +9,7 @@ from typing import Literal
 
 from schedules.chronex.options import Options
 from schedules.durations import milliseconds
-from schedules.instants import MILLISECOND, TICK, rfc3339, shifted, utc
+from schedules.instants import MILLISECOND, TICK, each, rfc3339, shifted, utc
 from schedules.kron.generator import draw_below
 from schedules.recurrence import Recurrence
 
@@ -54,11 +54,7 @@ class Expression:
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Every nominal instant in (start, end]."""
-        end = utc(end, "end")
-        found = self.next_after(start)
-        while found is not None and found <= end:
-            yield found
-            found = self.next_after(found)
+        return each(self.next_after, start, end)
 
     def for_trigger(self, trigger_id: str) -> Expression:
         """The same expression drawing its random intervals for that trigger."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from schedules.chronex import problems as found
-from schedules.chronex.moments import Moment, parse_moment
+from schedules.moments import Moment, parse_moment
 from schedules.durations import format_duration, parse_duration
 from schedules.errors import Problem
 from schedules.zones import Zone

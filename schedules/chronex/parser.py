@@ -9,7 +9,7 @@ from datetime import timedelta
 from schedules.chronex import problems as found
 from schedules.chronex.days import MonthDayField, WeekDayField, parse_month_days, parse_week_days
 from schedules.chronex.fields import HOUR, MINUTE, MONTH, SECOND, Field, parse_field
-from schedules.chronex.moments import Moment, parse_moment
+from schedules.moments import Moment, parse_moment
 from schedules.chronex.options import OptionsDraft, no_options, parse_options
 from schedules.durations import format_duration, parse_duration
 from schedules.errors import Problem, UnknownZoneError

@@ -1,0 +1,160 @@
+"""A repeating interval such as `R5/2026-01-31T00:00:00Z/P1M` in -> its instants out.
+
+Occurrence k is start + k intervals, always counted from the start: first years and months, clamped
+to the month's length, then weeks and days on the local calendar, then elapsed time.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo, timezone as fixed_offset
+from functools import lru_cache
+
+from schedules.errors import Iso8601Error, clip
+from schedules.instants import LATEST, clamp, each, shifted, utc
+from schedules.moments import Moment, parse_moment
+from schedules.zones import Zone, zone_of
+
+_COUNT = re.compile(r"R([0-9]{0,9})")
+_WITHOUT_SECONDS = re.compile(r"(.*T\d\d:\d\d)((?:Z|[+-]\d\d:\d\d)?)", re.ASCII)
+_DURATION = re.compile(
+    r"P(?:(\d{1,6})Y)?(?:(\d{1,6})M)?(?:(\d{1,6})W)?(?:(\d{1,6})D)?"
+    r"(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,6}))?S)?)?",
+    re.ASCII,
+)
+_MEAN_MONTH = timedelta(days=146_097) / 4800
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Months, days and elapsed time, applied in that order."""
+
+    months: int
+    days: int
+    elapsed: timedelta
+
+    @property
+    def mean(self) -> timedelta:
+        return self.months * _MEAN_MONTH + timedelta(days=self.days) + self.elapsed
+
+
+@dataclass(frozen=True, slots=True)
+class Repeating:
+    """A start, an interval and how many occurrences there are (None: endless)."""
+
+    text: str
+    start: datetime
+    interval: Interval
+    count: int | None
+    timezone: str
+    zone: Zone = field(compare=False, repr=False)
+
+    def next_after(self, instant: datetime, /) -> datetime | None:
+        """The first occurrence later than the instant."""
+        instant = clamp(utc(instant))
+        index = max(0, (instant - self.start) // self.interval.mean - 1)
+        if self.count is not None:
+            index = min(index, self.count)
+        # The estimate is off by a few at most: months differ from their mean, zones shift days.
+        while index > 0 and self._is_later(index - 1, instant):
+            index -= 1
+        while not self._is_later(index, instant):
+            index += 1
+        return self.occurrence(index)
+
+    def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
+        """Every occurrence in (start, end]."""
+        return each(self.next_after, start, end)
+
+    def occurrence(self, index: int) -> datetime | None:
+        """The occurrence with that index, the start being 0; None past the count or the calendar."""
+        if self.count is not None and index >= self.count:
+            return None
+        if not self.interval.months and not self.interval.days:
+            return shifted(self.start, index * self.interval.elapsed)
+        wall = _plus_months(self.start + self.zone.offset_at(self.start), index * self.interval.months)
+        moved = wall and shifted(wall, timedelta(days=index * self.interval.days))
+        placed = moved and self.zone.place(moved)
+        return placed and shifted(placed.instant, index * self.interval.elapsed)
+
+    def _is_later(self, index: int, instant: datetime) -> bool:
+        found = self.occurrence(index)
+        return found is None or found > instant
+
+    def __str__(self) -> str:
+        return f"iso8601:{self.text}"
+
+
+def parse(
+    text: str,
+    timezone: str | tzinfo | None = None,
+    *,
+    reference: datetime | None = None,  # noqa: ARG001 -- every kind is called alike
+    trigger_id: str = "",  # noqa: ARG001
+) -> Repeating:
+    """`R/start/duration`, `Rn/start/duration` or `start/duration`."""
+    return _parse(text, timezone)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str, timezone: str | tzinfo | None) -> Repeating:
+    parts = text.strip().split("/", 3)
+    if len(parts) not in {2, 3}:
+        raise _refused("interval", text, "expected R/start/duration or start/duration")
+    count = _count(parts[0]) if len(parts) == 3 else None
+    moment = _moment(parts[-2])
+    zone = _zone(moment, timezone)
+    start = moment.starts(zone)
+    if start is None:
+        raise _refused("start", parts[-2], "not a representable instant")
+    return Repeating(text, start, _interval(parts[-1]), count, zone.name, zone)
+
+
+def _count(text: str) -> int | None:
+    found = _COUNT.fullmatch(text)
+    if not found or (found[1] and not int(found[1])):
+        raise _refused("repetitions", text, "expected R or R and a positive number")
+    return int(found[1]) if found[1] else None
+
+
+def _moment(text: str) -> Moment:
+    without = _WITHOUT_SECONDS.fullmatch(text)
+    moment = parse_moment(f"{without[1]}:00{without[2]}" if without else text)
+    if moment is None:
+        raise _refused("start", text, "expected a date or datetime")
+    return moment
+
+
+def _zone(moment: Moment, timezone: str | tzinfo | None) -> Zone:
+    """The caller's zone decides what a day is; without one, the start's own offset does."""
+    return zone_of(timezone or fixed_offset(moment.offset or timedelta()))
+
+
+def _interval(text: str) -> Interval:
+    found = _DURATION.fullmatch(text)
+    if not found:
+        raise _refused("duration", text, "expected a duration such as P1M or PT15M")
+    years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:7])
+    micros = int((found[8] or "").ljust(6, "0"))
+    elapsed = timedelta(hours=hours, minutes=minutes, seconds=seconds, microseconds=micros)
+    interval = Interval(years * 12 + months, weeks * 7 + days, elapsed)
+    if not interval.mean:
+        raise _refused("duration", text, "must be positive")
+    return interval
+
+
+def _plus_months(wall: datetime, months: int) -> datetime | None:
+    """The same day of a later month, or that month's last day."""
+    year, month = divmod(wall.year * 12 + wall.month - 1 + months, 12)
+    if year > LATEST.year:
+        return None
+    day = min(wall.day, monthrange(year, month + 1)[1])
+    return wall.replace(year=year, month=month + 1, day=day)
+
+
+def _refused(part: str, value: str, reason: str) -> Iso8601Error:
+    message = f"{part}: {reason}, got '{clip(value)}'"
+    return Iso8601Error(message, field=part, value=clip(value))

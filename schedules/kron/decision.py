@@ -1,0 +1,197 @@
+"""A decision request in -> the one start time it stands for out, the same on every machine.
+
+Order of checks: identity, window, mode, distribution and its parameters, seed strategy, constraints,
+zone. The zone database is the one `zoneinfo` finds: the system's, else the `tzdata` package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from schedules.errors import DecisionError, UnknownZoneError, clip
+from schedules.instants import rfc3339, utc
+from schedules.kron.constraints import Constraints, Rules
+from schedules.kron.distributions import UNIFORM, Distribution, Transform, transform
+from schedules.kron.generator import SplitMix64, seed_digest
+from schedules.zones import Zone, find_zone
+
+VERSION = "1.0.0"
+MAX_ATTEMPTS = 64
+WINDOW_MODES = ("after", "around")
+SEED_STRATEGIES = ("stable", "daily", "weekly")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_NS_PER_SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRequest:
+    identity: str
+    nominal_time: datetime
+    timezone: str = "UTC"
+    window_mode: str = "after"
+    window_duration: timedelta = timedelta()
+    distribution: Distribution = UNIFORM
+    seed_strategy: str = "stable"
+    salt: str = ""
+    constraints: Constraints = field(default_factory=Constraints)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintMeta:
+    """How many numbers were drawn before one was accepted, or all were refused."""
+
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionResult:
+    period_id: str
+    nominal_time: datetime
+    window_start: datetime
+    window_end: datetime
+    chosen_time: datetime | None
+    seed_hash: str
+    distribution: Distribution
+    constraint_meta: ConstraintMeta
+    unschedulable: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A job's setting: how the nominal times of any schedule are moved around."""
+
+    window_mode: str = "after"
+    window_duration: timedelta = timedelta()
+    distribution: Distribution = UNIFORM
+    seed_strategy: str = "stable"
+    salt: str = ""
+    constraints: Constraints = field(default_factory=Constraints)
+
+    def request(self, identity: str, nominal: datetime, timezone: str = "UTC") -> DecisionRequest:
+        return DecisionRequest(
+            identity,
+            nominal,
+            timezone,
+            self.window_mode,
+            self.window_duration,
+            self.distribution,
+            self.seed_strategy,
+            self.salt,
+            self.constraints,
+        )
+
+    def decide(self, identity: str, nominal: datetime, timezone: str = "UTC") -> DecisionResult:
+        """When this occurrence starts; an `around` window may begin before the nominal time."""
+        return decide(self.request(identity, nominal, timezone))
+
+
+def decide(request: DecisionRequest) -> DecisionResult:
+    """The chosen time inside the window, or an unschedulable result that says why."""
+    shape, rules, zone = _check(request)
+    nominal = utc(request.nominal_time, "nominal_time")
+    period_id = rfc3339(nominal.replace(microsecond=0))
+    digest = seed_digest(request.identity, _key(request, nominal, zone, period_id), request.salt)
+    start, end = _window(nominal, request.window_mode, request.window_duration)
+    seconds = (end - start) // timedelta(seconds=1)
+    offset, attempts = _choose(SplitMix64(digest), shape, seconds, _admits(rules, zone, start))
+    return DecisionResult(
+        period_id,
+        nominal,
+        start,
+        end,
+        None if offset is None else start + timedelta(seconds=offset),
+        digest.hex(),
+        request.distribution,
+        ConstraintMeta(attempts),
+        offset is None,
+        _refusal(attempts) if offset is None else "",
+    )
+
+
+def _check(request: DecisionRequest) -> tuple[Transform, Rules, Zone]:
+    """Everything the request promises, in the documented order."""
+    if not request.identity:
+        raise DecisionError("invalid_identity", "identity: must not be empty", field="identity")
+    if request.window_duration < timedelta():
+        value = str(request.window_duration)
+        message = f"window_duration: must not be negative, got {value}"
+        raise DecisionError("invalid_window", message, field="window_duration", value=value)
+    _one_of("invalid_window_mode", "window_mode", request.window_mode, WINDOW_MODES)
+    shape = transform(request.distribution)
+    _one_of("invalid_seed_strategy", "seed_strategy", request.seed_strategy, SEED_STRATEGIES)
+    rules = request.constraints.compile()
+    try:
+        return shape, rules, find_zone(request.timezone)
+    except UnknownZoneError as error:
+        raise DecisionError(
+            "invalid_timezone", error.message, field="timezone", value=error.value
+        ) from None
+
+
+def _one_of(kind: str, field: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        message = f"{field}: expected one of {', '.join(known)}, got '{clip(value)}'"
+        raise DecisionError(kind, message, field=field, value=clip(value))
+
+
+def _key(request: DecisionRequest, nominal: datetime, zone: Zone, period_id: str) -> str:
+    if request.seed_strategy == "stable":
+        return period_id
+    local = nominal + zone.offset_at(nominal)
+    if request.seed_strategy == "daily":
+        return local.date().isoformat()
+    year, week, _ = local.isocalendar()
+    return f"{year:04d}-W{week:02d}"
+
+
+def _window(nominal: datetime, mode: str, duration: timedelta) -> tuple[datetime, datetime]:
+    """Computed in whole nanoseconds, then both bounds cut to whole seconds."""
+    start = (nominal - _EPOCH) // _MICROSECOND * 1000
+    length = duration // _MICROSECOND * 1000
+    if mode == "around":
+        start -= length // 2
+    try:
+        return _at_second(start), _at_second(start + length)
+    except OverflowError:
+        message = f"window_duration: {duration} leaves the calendar"
+        raise DecisionError(
+            "invalid_window", message, field="window_duration", value=str(duration)
+        ) from None
+
+
+def _at_second(nanoseconds: int) -> datetime:
+    return _EPOCH + timedelta(seconds=nanoseconds // _NS_PER_SECOND)
+
+
+def _choose(
+    generator: SplitMix64, shape: Transform, seconds: int, admits: Callable[[int], bool]
+) -> tuple[int | None, int]:
+    """The first admitted offset and the number of draws it took."""
+    if not seconds:
+        return (0 if admits(0) else None), 0
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        offset = min(int(shape(generator.next_unit()) * (seconds + 1)), seconds)
+        if admits(offset):
+            return offset, attempt
+    return None, MAX_ATTEMPTS
+
+
+def _admits(rules: Rules, zone: Zone, start: datetime) -> Callable[[int], bool]:
+    if not rules.only and not rules.avoid:
+        return lambda _offset: True
+
+    def admits(offset: int) -> bool:
+        candidate = start + timedelta(seconds=offset)
+        return rules.admit(candidate + zone.offset_at(candidate))
+
+    return admits
+
+
+def _refusal(attempts: int) -> str:
+    if not attempts:
+        return "the constraints refuse the only time of the window"
+    return f"the constraints refused all {attempts} candidates"

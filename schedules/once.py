@@ -1,0 +1,49 @@
+"""One instant in -> the schedule that fires then and never again out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from schedules.errors import Iso8601Error, clip
+from schedules.instants import each, rfc3339, utc
+from schedules.moments import parse_moment
+from schedules.zones import zone_of
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A single instant."""
+
+    instant: datetime
+
+    def next_after(self, instant: datetime, /) -> datetime | None:
+        return self.instant if utc(instant) < self.instant else None
+
+    def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
+        return each(self.next_after, start, end)
+
+    def __str__(self) -> str:
+        return f"once:{rfc3339(self.instant)}"
+
+
+def at(instant: datetime) -> Once:
+    """The schedule of one aware instant."""
+    return Once(utc(instant))
+
+
+def parse(
+    text: str,
+    *,
+    reference: datetime | None = None,  # noqa: ARG001 -- every kind is called alike
+    timezone: str | tzinfo | None = None,
+    trigger_id: str = "",  # noqa: ARG001
+) -> Once:
+    """The schedule of an ISO 8601 datetime; without an offset it is read in the caller's zone."""
+    moment = parse_moment(text.strip())
+    instant = moment and moment.starts(zone_of(timezone or "UTC"))
+    if instant is None:
+        message = f"once: invalid datetime format '{clip(text)}'"
+        raise Iso8601Error(message, field="once", value=clip(text), position=0)
+    return Once(instant)

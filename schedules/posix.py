@@ -1,0 +1,172 @@
+"""A strict POSIX cron text in -> a pattern out that names minutes in any zone.
+
+Its own dialect, not a flag inside Chronex: no steps, names, macros, wrap-around or `7`; minutes in a
+DST gap do not fire and repeated ones fire once; a text that can never fire is refused at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from functools import lru_cache
+
+from schedules.errors import CronCalculationError, InvalidCronExpressionError
+from schedules.instants import TICK, clamp, utc
+from schedules.months import MonthDays, WeekDays
+from schedules.recurrence import Recurrence
+from schedules.timetable import Timetable
+from schedules.zones import POSIX, Zone, zone_of
+
+SEARCH_YEARS = 10
+MAX_LENGTH = 4096
+_RANGES = {"minute": (0, 59), "hour": (0, 23), "day": (1, 31), "month": (1, 12), "weekday": (0, 6)}
+_BLANKS = re.compile(r"[ \t]+")
+_NUMBER = re.compile(r"[0-9]+")
+_SIGNS = (
+    ("/", "must not use step syntax"),
+    ("?", "must not use Quartz tokens"),
+    ("#", "must not use Quartz tokens"),
+    ("@", "must not use macro expressions"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PosixCron:
+    """A POSIX cron pattern; equal texts are equal patterns."""
+
+    expression: str
+    table: Timetable = field(compare=False, repr=False)
+
+    def next_after(self, instant: datetime, zone: str | tzinfo) -> datetime:
+        """The first firing minute later than the instant."""
+        found = Recurrence(self.table, zone_of(zone), POSIX).next_after(instant)
+        return self._required(found, instant)
+
+    def previous_at(self, instant: datetime, zone: str | tzinfo) -> datetime:
+        """The last firing minute at or before the instant."""
+        return self._required(self._previous(clamp(utc(instant)), zone_of(zone)), instant)
+
+    def matches(self, instant: datetime, zone: str | tzinfo) -> bool:
+        """Whether the minute around the instant is one that fires."""
+        instant = clamp(utc(instant))
+        span = zone_of(zone).span_at(instant)
+        minute = (instant + span.shift).replace(second=0, microsecond=0)
+        return minute >= span.fresh and self.table.at_or_before(minute) == minute
+
+    def _previous(self, instant: datetime, zone: Zone) -> datetime | None:
+        span = zone.span_at(instant)
+        # In the second pass of a fold everything up to the first pass's end has fired already.
+        wall = max(instant + span.shift, span.fresh - TICK)
+        while (found := self.table.at_or_before(wall)) is not None:
+            placed = zone.place(found)
+            if placed is None or not placed.in_gap:
+                return placed and placed.instant
+            wall = zone.span_at(placed.instant).fresh - TICK
+        return None
+
+    def _required(self, found: datetime | None, instant: datetime) -> datetime:
+        if found is None:
+            cause = f"no occurrence within {SEARCH_YEARS} years"
+            raise CronCalculationError(self.expression, instant.isoformat(), cause)
+        return found
+
+    def __str__(self) -> str:
+        return self.expression
+
+
+@dataclass(frozen=True, slots=True)
+class ZonedPosixCron:
+    """A POSIX pattern bound to a zone, so that it is a schedule like any other."""
+
+    cron: PosixCron
+    timezone: str
+    recurrence: Recurrence = field(compare=False, repr=False)
+
+    def next_after(self, instant: datetime, /) -> datetime | None:
+        return self.recurrence.next_after(instant)
+
+    def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
+        return self.recurrence.between(start, end)
+
+    def __str__(self) -> str:
+        return f"posix:{self.cron}"
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> PosixCron:
+    """The pattern of five strict fields; the leftmost bad one is reported."""
+    fields = _BLANKS.split(text.strip(" \t")) if len(text) <= MAX_LENGTH else []
+    if len(fields) != len(_RANGES):
+        raise InvalidCronExpressionError(text, "expression", _count_reason(text, fields))
+    masks = [
+        _mask(text, name, content) for name, content in zip(_RANGES, fields, strict=True)
+    ]
+    minutes, hours, days, months, weekdays = masks
+    # "Restricted" is textual: `0-6` names every weekday and still counts as a restriction.
+    month_days = MonthDays("any") if fields[2] == "*" else MonthDays("set", days)
+    week_days = WeekDays("any") if fields[4] == "*" else WeekDays("set", weekdays)
+    table = Timetable(1, minutes, hours, month_days, months, week_days, years=SEARCH_YEARS)
+    if table.never_fires():
+        raise InvalidCronExpressionError(text, "day", "names no day that the months have")
+    return PosixCron(text, table)
+
+
+def zoned(
+    text: str,
+    *,
+    reference: datetime | None = None,  # noqa: ARG001 -- every kind is called alike
+    timezone: str | tzinfo | None = None,
+    trigger_id: str = "",  # noqa: ARG001
+) -> ZonedPosixCron:
+    """The pattern bound to the caller's zone, UTC by default."""
+    cron, zone = parse(text), zone_of(timezone or "UTC")
+    return ZonedPosixCron(cron, zone.name, Recurrence(cron.table, zone, POSIX))
+
+
+def _count_reason(text: str, fields: list[str]) -> str:
+    if len(text) > MAX_LENGTH:
+        return f"must not be longer than {MAX_LENGTH} characters"
+    if text.lstrip(" \t").startswith("@"):
+        return "must not use macro expressions"
+    count = len(fields) if fields != [""] else 0
+    return f"must have exactly 5 fields, got {count}"
+
+
+def _mask(text: str, name: str, content: str) -> int:
+    low, high = _RANGES[name]
+    if content == "*":
+        return (2 << high) - (1 << low)
+    mask = 0
+    for element in content.split(","):
+        first, dash, last = element.partition("-")
+        start = _number(text, name, first)
+        stop = _number(text, name, last) if dash else start
+        if start > stop:
+            reason = f"must not wrap around, got {element}"
+            raise InvalidCronExpressionError(text, name, reason)
+        mask |= (2 << stop) - (1 << start)
+    return mask
+
+
+def _number(text: str, name: str, digits: str) -> int:
+    low, high = _RANGES[name]
+    if not _NUMBER.fullmatch(digits):
+        raise InvalidCronExpressionError(text, name, _sign_reason(digits))
+    significant = digits.lstrip("0") or "0"
+    # Two digits cover every range; longer ones need no conversion to be refused.
+    value = int(significant) if len(significant) <= 2 else high + 1
+    if not low <= value <= high:
+        reason = f"value {significant[:20]} out of range [{low}, {high}]"
+        raise InvalidCronExpressionError(text, name, reason)
+    return value
+
+
+def _sign_reason(digits: str) -> str:
+    for sign, reason in _SIGNS:
+        if sign in digits:
+            return reason
+    if digits.isascii() and digits.isalpha():
+        return f"must not use named values, got {digits[:20]}"
+    return f"must be decimal numbers, ranges or *, got {digits[:20]!r}"
