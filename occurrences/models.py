@@ -45,19 +45,10 @@ class Cursor(models.Model):
     road, raw SQL included, is planned anew at the next tick.
     """
 
-    job = models.OneToOneField(
-        Job, primary_key=True, on_delete=models.CASCADE, related_name="cursor"
-    )
-    settled_until = models.DateTimeField(
-        help_text="Never moves back; nothing at or before it is created."
-    )
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="cursor")
+    settled_until = models.DateTimeField(help_text="Never moves back; nothing at or before it is created.")
     planned_until = models.DateTimeField(null=True, help_text="Look-ahead; null after an edit.")
-    plan_at = models.DateTimeField(
-        null=True, help_text="When planning is next needed; null: nothing ahead."
-    )
-    dormant = models.BooleanField(
-        default=False, help_text="Stopped, removed or broken when last planned."
-    )
+    plan_at = models.DateTimeField(null=True, help_text="When planning is next needed; null: nothing ahead.")
     problem = models.TextField(blank=True, default="", help_text="Why it cannot be planned.")
 
     objects = CursorQuerySet.as_manager()
@@ -98,19 +89,13 @@ class OccurrenceQuerySet(models.QuerySet["Occurrence"]):
 
 class Occurrence(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
-    job = models.ForeignKey(
-        Job, on_delete=models.PROTECT, related_name="occurrences", db_index=False
-    )
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="occurrences", db_index=False)
     job_version = models.PositiveIntegerField()
     cause = models.CharField(max_length=10, choices=Cause, default=Cause.SCHEDULE)
     scheduled_for = models.DateTimeField(help_text="The instant the schedule names.")
     run_at = models.DateTimeField(help_text="The instant chosen after stagger, jitter and spread.")
-    late_at = models.DateTimeField(
-        null=True, help_text="Unfired by then, it is a matter for recovery."
-    )
-    state = models.CharField(
-        max_length=24, choices=OccurrenceState, default=OccurrenceState.PENDING
-    )
+    late_at = models.DateTimeField(null=True, help_text="Unfired by then, it is a matter for recovery.")
+    state = models.CharField(max_length=24, choices=OccurrenceState, default=OccurrenceState.PENDING)
     reason = models.CharField(max_length=200, blank=True, default="")
     exclusive = models.BooleanField(help_text="Refuses a second active occurrence of its job.")
     config = models.JSONField(default=dict, help_text="Effective configuration it runs with.")
@@ -119,6 +104,7 @@ class Occurrence(models.Model):
     created_at = models.DateTimeField()
     fired_at = models.DateTimeField(null=True, help_text="Its runs were created.")
     started_at = models.DateTimeField(null=True, help_text="A worker claimed its first run.")
+    execution_timeout = models.DurationField()
     deadline_at = models.DateTimeField(null=True, help_text="started_at + execution_timeout")
     finished_at = models.DateTimeField(null=True)
     finalized_at = models.DateTimeField(null=True, help_text="Its completion hooks were called.")
@@ -131,9 +117,7 @@ class Occurrence(models.Model):
             # Firing: `state = pending AND run_at <= now ORDER BY run_at`.
             models.Index(fields=["run_at"], condition=Q(state="pending"), name="occurrence_due"),
             # Admission: the oldest waiting occurrence of a job.
-            models.Index(
-                fields=["job", "run_at"], condition=Q(state="queued"), name="occurrence_waiting"
-            ),
+            models.Index(fields=["job", "run_at"], condition=Q(state="queued"), name="occurrence_waiting"),
             # Sweeps over what is under way: `state IN active AND deadline_at <= now`.
             models.Index(
                 fields=["deadline_at"],
@@ -207,18 +191,15 @@ class TaskRunQuerySet(models.QuerySet["TaskRun"]):
 
 class TaskRun(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
-    occurrence = models.ForeignKey(
-        Occurrence, on_delete=models.CASCADE, related_name="runs", db_index=False
-    )
+    occurrence = models.ForeignKey(Occurrence, on_delete=models.CASCADE, related_name="runs", db_index=False)
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="runs")
     position = models.PositiveIntegerField()
     state = models.CharField(max_length=12, choices=RunState, default=RunState.SCHEDULED)
     reason = models.CharField(max_length=200, blank=True, default="")
     policy = models.JSONField(default=dict, help_text="Effective configuration of this step.")
     attempts_made = models.PositiveIntegerField(default=0)
-    available_at = models.DateTimeField(
-        null=True, help_text="May start from then on; null: waits its turn."
-    )
+    snoozes = models.PositiveIntegerField(default=0, help_text="Attempts that asked to come later.")
+    available_at = models.DateTimeField(null=True, help_text="May start from then on; null: waits its turn.")
     dispatched_at = models.DateTimeField(null=True, help_text="The broker accepted its message.")
     claim_token = models.UUIDField(null=True, help_text="Fences off a worker that lost its claim.")
     claimed_by = models.CharField(max_length=200, blank=True, default="")
@@ -251,25 +232,19 @@ class TaskRun(models.Model):
             # Due retries: `state = retry AND available_at <= now`.
             models.Index(fields=["available_at"], condition=Q(state="retry"), name="run_retry_due"),
             # Reaper: `state IN held AND lease_until <= now`.
-            models.Index(
-                fields=["lease_until"], condition=Q(state__in=RUN_HELD), name="run_expired"
-            ),
+            models.Index(fields=["lease_until"], condition=Q(state__in=RUN_HELD), name="run_expired"),
             # Dead letters, newest first.
             models.Index(fields=["-finished_at"], condition=Q(state="dlq"), name="run_dead"),
         ]
         constraints = [
-            models.CheckConstraint(
-                condition=Q(state__in=RunState.values), name="run_state_is_known"
-            ),
+            models.CheckConstraint(condition=Q(state__in=RunState.values), name="run_state_is_known"),
             models.CheckConstraint(
                 condition=Q(state__in=RUN_FINAL, finished_at__isnull=False)
                 | (~Q(state__in=RUN_FINAL) & Q(finished_at__isnull=True)),
                 name="run_finished_iff_final",
             ),
             models.CheckConstraint(
-                condition=Q(
-                    state__in=RUN_HELD, claim_token__isnull=False, lease_until__isnull=False
-                )
+                condition=Q(state__in=RUN_HELD, claim_token__isnull=False, lease_until__isnull=False)
                 | (~Q(state__in=RUN_HELD) & Q(claim_token__isnull=True, lease_until__isnull=True)),
                 name="run_claimed_iff_held",
             ),
@@ -285,17 +260,13 @@ class TaskRun(models.Model):
 
 class Attempt(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
-    run = models.ForeignKey(
-        TaskRun, on_delete=models.CASCADE, related_name="attempts", db_index=False
-    )
+    run = models.ForeignKey(TaskRun, on_delete=models.CASCADE, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField(help_text="From 0.")
     state = models.CharField(max_length=10, choices=AttemptState, default=AttemptState.RUNNING)
     worker = models.CharField(max_length=200, blank=True, default="")
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(
-        null=True, help_text="Evidence: the lease it held when it was lost."
-    )
+    lease_until = models.DateTimeField(null=True, help_text="Evidence: the lease it held when it was lost.")
     heartbeat_at = models.DateTimeField(null=True, help_text="Evidence: its last sign of life.")
     error_type = models.CharField(max_length=200, blank=True, default="")
     error = models.TextField(blank=True, default="")
@@ -305,9 +276,7 @@ class Attempt(models.Model):
         ordering = ["run", "number"]
         constraints = [
             models.UniqueConstraint(fields=["run", "number"], name="one_attempt_per_number"),
-            models.CheckConstraint(
-                condition=Q(state__in=AttemptState.values), name="attempt_state_is_known"
-            ),
+            models.CheckConstraint(condition=Q(state__in=AttemptState.values), name="attempt_state_is_known"),
             models.CheckConstraint(
                 condition=Q(state__in=ATTEMPT_FINAL, finished_at__isnull=False)
                 | Q(state="running", finished_at__isnull=True),

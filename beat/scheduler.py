@@ -1,0 +1,99 @@
+"""Celery's beat loop → our tick, beside django-celery-beat's entries: `celery -A scheduler_project beat`.
+
+The constructor must not touch the database: Celery builds a lazy instance for the banner.
+"""
+
+import logging
+import os
+import socket
+import time
+from typing import Any
+
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection
+from django_celery_beat.schedulers import DatabaseScheduler
+
+from beat import heartbeat, periodic, tick
+from execution.dispatch import BROKER_ERRORS
+from jobs.clock import database_now
+from jobs.errors import PunctualError
+from jobs.events import Event, emit
+from jobs.sync import sync
+from recovery import sweep
+
+TROUBLE = (DatabaseError, InterfaceError, *BROKER_ERRORS)
+AFTER_TROUBLE = 1.0  # seconds: an outage is asked about once a second, not in a busy loop
+
+
+class Scheduler(DatabaseScheduler):  # type: ignore[misc] - django-celery-beat has no types
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self._lost_races: set[str] = set()
+        self._swept_at = 0.0
+        super().__init__(*args, **kwargs)
+
+    def setup_schedule(self) -> None:
+        try:
+            now = database_now()
+            synced = sync(now)
+            heartbeat.sign_in(self.name, now)
+            super().setup_schedule()
+        except (DatabaseError, InterfaceError, PunctualError) as error:
+            host = connection.settings_dict["HOST"] or connection.vendor
+            line = " ".join(str(error).split())
+            raise SystemExit(f"error: beat cannot start on database {host}: {line}") from None
+        counts = {key: len(names) for key, names in vars(synced).items()}
+        emit(Event.JOBS_SYNCED, beat=self.name, **counts)
+
+    def install_default_entries(self, data: Any) -> None:
+        # Celery's clean-up of results is for backends that do not expire keys themselves.
+        if not self.app.backend.supports_autoexpire:
+            super().install_default_entries(data)
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        try:
+            delay = super().tick(*args, **kwargs)
+            return min(delay, self._tick())
+        except TROUBLE as error:
+            line = " ".join(str(error).split())[:300]
+            emit(Event.BEAT_TROUBLED, level=logging.WARNING, error=type(error).__name__, detail=line)
+            close_old_connections()
+            return AFTER_TROUBLE
+
+    def _tick(self) -> float:
+        started = database_now()
+        ticked = tick.run_once(started, sweeping=self._sweep_due())
+        now = database_now()
+        heartbeat.tick_done(self.name, started=started, now=now)
+        if not ticked.quiet:
+            emit(Event.BEAT_TICKED, level=logging.DEBUG, **vars(ticked))
+        if ticked.contended:
+            return tick.AFTER_CONTENTION.total_seconds()
+        return tick.sleep_for(now).total_seconds()
+
+    def _sweep_due(self) -> bool:
+        if time.monotonic() - self._swept_at < sweep.INTERVAL.total_seconds():
+            return False
+        self._swept_at = time.monotonic()
+        return True
+
+    def reserve(self, entry: Any) -> Any:
+        next_entry = super().reserve(entry)
+        # The row is written here and now; the later write-back would overwrite what users edit.
+        self._dirty.discard(next_entry.name)
+        if not periodic.reserved(entry, next_entry):
+            periodic.refreshed(next_entry)
+            self._lost_races.add(entry.name)
+        return next_entry
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:
+        if entry.name in self._lost_races:
+            self._lost_races.discard(entry.name)
+            return
+        super().apply_entry(entry, producer=producer)
+
+    def close(self) -> None:
+        try:
+            heartbeat.sign_out(self.name)
+        except TROUBLE:
+            connection.close()
+        super().close()

@@ -1,0 +1,87 @@
+"""A claim → the user's function called, its ending as a value. Nothing a task raises gets past here."""
+
+import asyncio
+import inspect
+import logging
+import traceback
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+from celery.exceptions import SoftTimeLimitExceeded
+
+from execution.claim import Claim
+from execution.context import Context
+from execution.outcome import Ending, Result
+from jobs.errors import Cancel, NonRetryable, RetryAfter, Snooze
+from jobs.ids import shown
+from jobs.registry import registry
+from occurrences.ids import attempt_id
+
+LONGEST_ERROR = 2_000
+LONGEST_TRACEBACK = 20_000
+
+
+def context_of(claim: Claim, stop: Event) -> Context:
+    run, occurrence = claim.run, claim.occurrence
+    name = f"punctual.task.{occurrence.job.name}.{run.task.name}"
+    return Context(
+        job=occurrence.job.name,
+        task=run.task.name,
+        occurrence_id=occurrence.shown_id,
+        run_id=run.shown_id,
+        attempt_id=shown("attempt", attempt_id(run.id, claim.number)),
+        attempt=claim.number,
+        scheduled_for=occurrence.scheduled_for,
+        run_at=occurrence.run_at,
+        started_at=run.started_at or occurrence.run_at,
+        deadline=occurrence.deadline_at,
+        metadata=occurrence.job.metadata,
+        args=occurrence.args,
+        logger=logging.LoggerAdapter(logging.getLogger(name), {"run": run.shown_id}),
+        stop=stop,
+    )
+
+
+def perform(claim: Claim, stop: Event) -> Result:
+    function = registry.function(claim.run.task.function)
+    if function is None:
+        message = f"no code registers the function {claim.run.task.function!r}"
+        return Result(Ending.FAILED, error_type="Unresolved", error=message)
+    try:
+        call(function.call, context_of(claim, stop))
+    except Exception as error:  # noqa: BLE001 - a task may raise anything; all of it is data
+        return ended(error)
+    return Result(Ending.SUCCESS)
+
+
+def call(function: Callable[..., Any], context: Context) -> Any:
+    if inspect.iscoroutinefunction(function):
+        return asyncio.run(function(context))
+    return function(context)
+
+
+def ended(error: Exception) -> Result:
+    match error:
+        case Cancel():
+            return Result(Ending.CANCELED, error=str(error)[:LONGEST_ERROR])
+        case Snooze():
+            return Result(Ending.SNOOZED, delay=error.delay)
+        case RetryAfter():
+            return _failure(Ending.FAILED, error, error.delay)
+        case NonRetryable():
+            return _failure(Ending.FATAL, error)
+        case SoftTimeLimitExceeded():
+            return _failure(Ending.TIMEOUT, error)
+    return _failure(Ending.FAILED, error)
+
+
+def _failure(ending: Ending, error: Exception, delay: Any = None) -> Result:
+    shown_trace = "".join(traceback.format_exception(error))
+    return Result(
+        ending,
+        error_type=type(error).__qualname__[:200],
+        error=str(error)[:LONGEST_ERROR],
+        traceback=shown_trace[-LONGEST_TRACEBACK:],
+        delay=delay,
+    )

@@ -1,0 +1,74 @@
+"""Released runs → messages, after the commit that released them (OCC-7).
+
+A message's id is the id of the attempt it will start, so a resent message is the same message, and
+the claim drops whichever comes second. `dispatched_at` is written once the broker has accepted;
+what it has not, the sweeper sends again. The broker's waits are never used: a wait is a row.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+from uuid import UUID
+
+from celery import chord, current_app, group
+from kombu import Producer
+from kombu.exceptions import OperationalError
+
+from execution.messages import label, run_message, settle_message
+from jobs.config import Mode
+from jobs.events import Event, emit
+from occurrences import transitions
+from occurrences.models import TaskRun
+from occurrences.states import RunState
+
+BROKER_ERRORS = (OperationalError, ConnectionError, TimeoutError, OSError)
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    sent: int = 0
+    failed: int = 0
+
+
+def dispatch(run_ids: Sequence[UUID], *, now: datetime, chords: bool = True) -> Dispatched:
+    """`chords=False` resends single messages: a chord is a fast path for a first fan-out only."""
+    if not run_ids:
+        return Dispatched()
+    runs = _sendable(run_ids)
+    sent: list[UUID] = []
+    try:
+        with current_app.producer_or_acquire() as producer:
+            for batch in _batches(runs):
+                _send(batch, producer, chords=chords and current_app.conf.result_backend is not None)
+                sent += [run.id for run in batch]
+    except BROKER_ERRORS as error:
+        # Nothing is lost: the rows are committed, and the sweeper resends what was not confirmed.
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs) - len(sent), error=type(error).__name__)
+    if sent:
+        transitions.confirm_dispatch(sent, now=now)
+    return Dispatched(len(sent), len(runs) - len(sent))
+
+
+def _sendable(run_ids: Sequence[UUID]) -> list[TaskRun]:
+    rows = TaskRun.objects.filter(id__in=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
+    return list(rows.select_related("task", "occurrence__job").order_by("occurrence_id", "position"))
+
+
+def _batches(runs: Iterable[TaskRun]) -> Iterable[list[TaskRun]]:
+    for _, batch in groupby(runs, key=attrgetter("occurrence_id")):
+        yield list(batch)
+
+
+def _send(runs: list[TaskRun], producer: Producer, *, chords: bool) -> None:
+    occurrence = runs[0].occurrence
+    messages = [run_message(run) for run in runs]
+    if chords and len(runs) > 1 and occurrence.config["mode"] == Mode.PARALLEL:
+        # The callback is a hint: completion is decided from rows, with or without it.
+        members = group(message.set(ignore_result=False) for message in messages)
+        callback = settle_message(occurrence.id).set(argsrepr=label(runs[0], "settle"))
+        chord(members, callback).apply_async(producer=producer)
+        return
+    for message in messages:
+        message.apply_async(producer=producer)

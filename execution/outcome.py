@@ -1,0 +1,78 @@
+"""What a call returned or raised, and the retry policy → what becomes of the run. Pure."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from jobs.retry import Retry
+
+
+class Ending(StrEnum):
+    SUCCESS = "success"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    LOST = "lost"
+    FATAL = "fatal"  # NonRetryable
+    CANCELED = "canceled"
+    SNOOZED = "snoozed"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one attempt ended; `delay` is what the task itself asked for."""
+
+    ending: Ending
+    error_type: str = ""
+    error: str = ""
+    traceback: str = ""
+    delay: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Succeed: ...
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Try again at `at`: a retry, or a snooze that costs no attempt."""
+
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Exhaust:
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    reason: str
+
+
+Outcome = Succeed | Wait | Exhaust | Stop
+
+
+def decide(result: Result, retry: Retry, *, failures: int, seed: UUID, now: datetime) -> Outcome:
+    """`failures` counts this attempt if it failed; `seed` places the jitter, the same everywhere."""
+    match result.ending:
+        case Ending.SUCCESS:
+            return Succeed()
+        case Ending.CANCELED:
+            return Stop(result.error or "canceled by the task")
+        case Ending.SNOOZED:
+            return Wait(now + (result.delay or timedelta()))
+        case Ending.FATAL:
+            return Exhaust("non-retryable")
+    if failures > retry.max_retries:
+        return Exhaust(f"{result.ending} after {failures} attempts")
+    wait = result.delay
+    if wait is None:
+        wait = retry.delay(failures - 1, draw=_draw(seed, failures))
+    return Wait(now + wait)
+
+
+def _draw(seed: UUID, number: int) -> float:
+    digest = hashlib.sha256(seed.bytes + number.to_bytes(4)).digest()
+    return int.from_bytes(digest[:7]) / 2**56

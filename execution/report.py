@@ -1,0 +1,131 @@
+"""Results of attempts → rows, together with the roll-up, in one transaction.
+
+A result whose token is no longer the run's changes nothing: the claim expired, or the run was
+canceled, and what happened since stands.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from execution.outcome import Ending, Exhaust, Outcome, Result, Stop, Succeed, Wait, decide
+from execution.settle import Settled, lock, roll_up, runs_of
+from jobs.events import Event, emit
+from jobs.retry import Retry
+from occurrences import transitions
+from occurrences.models import TaskRun
+from occurrences.states import RUN_HELD, AttemptState, RunState
+
+ATTEMPT_STATES = {
+    Ending.SUCCESS: AttemptState.SUCCESS,
+    Ending.FAILED: AttemptState.FAILED,
+    Ending.FATAL: AttemptState.FAILED,
+    Ending.TIMEOUT: AttemptState.TIMEOUT,
+    Ending.LOST: AttemptState.LOST,
+    Ending.CANCELED: AttemptState.CANCELED,
+    Ending.SNOOZED: AttemptState.SNOOZED,
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """One attempt's result, with the token its claim was given."""
+
+    run_id: UUID
+    occurrence_id: UUID
+    token: UUID
+    result: Result
+
+
+class FencedError(Exception):
+    """The claim was lost; a transactional task's effects must be rolled back."""
+
+
+def report(reports: Sequence[Report], *, now: datetime, strict: bool = False) -> Settled:
+    """Record results and roll up. `strict` raises FencedError instead of dropping a late result."""
+    with transaction.atomic():
+        occurrences = lock({item.occurrence_id for item in reports})
+        runs = runs_of(occurrences)
+        valid = _valid(reports, runs)
+        fenced = len(reports) - len(valid)
+        if fenced and strict:
+            raise FencedError
+        _write(valid, now)
+        settled = roll_up(occurrences, runs, now=now)
+    if fenced:
+        emit(Event.ATTEMPT_FENCED, count=fenced)
+    return replace(settled, fenced=fenced)
+
+
+def _valid(reports: Sequence[Report], runs: list[TaskRun]) -> dict[TaskRun, Result]:
+    held = {run.id: run for run in runs if run.state in RUN_HELD}
+    return {
+        held[item.run_id]: item.result
+        for item in reports
+        if item.run_id in held and held[item.run_id].claim_token == item.token
+    }
+
+
+def _write(results: Mapping[TaskRun, Result], now: datetime) -> None:
+    outcomes = {run: _decided(run, result, now) for run, result in results.items()}
+    _write_attempts(results, now)
+    transitions.succeed([run.id for run in _where(outcomes, Succeed)], now=now)
+    waits = _where(outcomes, Wait)
+    errors = {run.id: _line(results[run]) for run in results}
+    snoozed = {run for run in waits if results[run].ending is Ending.SNOOZED}
+    transitions.snooze({run.id: waits[run].at for run in snoozed})
+    retried = {run.id: waits[run].at for run in waits if run not in snoozed}
+    transitions.retry(retried, errors={id_: errors[id_] for id_ in retried})
+    for reason in sorted({item.reason for item in _where(outcomes, Exhaust).values()}):
+        runs = [run for run, item in _where(outcomes, Exhaust).items() if item.reason == reason]
+        transitions.park({run.id: errors[run.id] for run in runs}, reason=reason, now=now)
+    for run, stop in _where(outcomes, Stop).items():
+        transitions.cancel([run.id], reason=stop.reason[:200], now=now)
+    for run, outcome in outcomes.items():
+        _mirror(run, outcome, results[run], now)
+
+
+def _decided(run: TaskRun, result: Result, now: datetime) -> Outcome:
+    retry = Retry.load(run.policy["retry"])
+    return decide(result, retry, failures=run.attempts_made - run.snoozes, seed=run.id, now=now)
+
+
+def _write_attempts(results: Mapping[TaskRun, Result], now: datetime) -> None:
+    for ending in sorted({result.ending for result in results.values()}):
+        group = {run.id: result for run, result in results.items() if result.ending is ending}
+        failed = {id_: result for id_, result in group.items() if result.error_type}
+        errors = {
+            id_: {"error_type": item.error_type, "error": item.error, "traceback": item.traceback}
+            for id_, item in failed.items()
+        }
+        transitions.end_attempts(list(group), ATTEMPT_STATES[ending], now=now, errors=errors)
+    for run, result in results.items():
+        if result.error_type:
+            facts = {"run": run.shown_id, "ending": result.ending, "error": _line(result)}
+            emit(Event.ATTEMPT_FAILED, **facts)
+
+
+def _where(outcomes: Mapping[TaskRun, Outcome], kind: type[Any]) -> dict[TaskRun, Any]:
+    return {run: outcome for run, outcome in outcomes.items() if isinstance(outcome, kind)}
+
+
+def _mirror(run: TaskRun, outcome: Outcome, result: Result, now: datetime) -> None:
+    """The run as the UPDATE left it, so that the roll-up need not read it again."""
+    run.error = _line(result)
+    match outcome:
+        case Succeed():
+            run.state, run.finished_at = RunState.SUCCESS, now
+        case Wait(at):
+            run.state, run.available_at = RunState.RETRY, at
+        case Exhaust(reason):
+            run.state, run.finished_at, run.reason = RunState.DLQ, now, reason
+        case Stop(reason):
+            run.state, run.finished_at, run.reason = RunState.CANCELED, now, reason
+
+
+def _line(result: Result) -> str:
+    return f"{result.error_type}: {result.error}" if result.error_type else result.error

@@ -1,0 +1,170 @@
+"""Decorators → declarations in the registry. Everything is checked here, before any row exists."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+import schedules
+from jobs.config import TASK_KEYS, normalized
+from jobs.errors import DefinitionError
+from jobs.registry import TaskFunction, registry
+from jobs.retry import Retry
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Duration = timedelta | str
+LONGEST_NAME = 200
+ANY_INSTANT = datetime(2000, 1, 1, tzinfo=UTC)  # validity does not depend on the anchor
+
+
+class TaskOptions(TypedDict, total=False):
+    """What a task may override."""
+
+    failure_strategy: str
+    retry: Retry
+    task_timeout: Duration
+    queue: str
+
+
+class JobOptions(TaskOptions, total=False):
+    """What a job may override."""
+
+    timezone: str
+    overlap: str
+    mode: str
+    execution_timeout: Duration
+    recovery: str
+    recovery_max_occurrences: int
+    recovery_max_duration: Duration
+    misfire_grace: Duration
+
+
+@dataclass(frozen=True)
+class TaskDeclaration:
+    name: str
+    function: str
+    config: Mapping[str, Any]
+
+
+class Job:
+    """A job declared in code.
+
+    >>> etl = Job("nightly-etl", "TZ=Europe/Berlin 0 2 * * *", mode="parallel", retry=Retry(3, "30s"))
+    >>> @etl.task
+    ... def extract(ctx): ...
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schedule: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        **config: Unpack[JobOptions],
+    ) -> None:
+        self.name = _checked_name("name", name)
+        self.config = normalized(config, owner=name)
+        self.schedule = _checked_schedule(schedule, self.config, owner=name)
+        self.metadata = dict(metadata or {})
+        self.tasks: list[TaskDeclaration] = []
+        self.start_hooks: list[Callable[[Any], object]] = []
+        self.complete_hooks: list[Callable[[Mapping[str, Any]], object]] = []
+        registry.add_job(self)
+
+    @overload
+    def task(self, function: Function, /) -> Function: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        transactional: bool = False,
+        **config: Unpack[TaskOptions],
+    ) -> Callable[[Function], Function]: ...
+    def task(
+        self,
+        function: Function | None = None,
+        /,
+        *,
+        name: str | None = None,
+        transactional: bool = False,
+        **config: Unpack[TaskOptions],
+    ) -> Function | Callable[[Function], Function]:
+        """Add a step. Steps run in the order they are declared, or at once with mode="parallel"."""
+
+        def register(call: Function) -> Function:
+            title = _checked_name("task", name or call.__name__)
+            owner = f"{self.name}/{title}"
+            if any(task.name == title for task in self.tasks):
+                raise DefinitionError("task", title, "declared twice", owner=self.name)
+            overrides = normalized(config, owner=owner, keys=TASK_KEYS)
+            key = _checked_function(call, owner=owner)
+            registry.add_function(TaskFunction(key, call, transactional))
+            self.tasks.append(TaskDeclaration(title, key, overrides))
+            return call
+
+        return register if function is None else register(function)
+
+    def on_start(self, hook: Function) -> Function:
+        """Call `hook(occurrence)` when a worker starts the first task."""
+        self.start_hooks.append(hook)
+        return hook
+
+    def on_complete(self, hook: Function) -> Function:
+        """Call `hook(report)` when the occurrence is over, whatever its outcome."""
+        self.complete_hooks.append(hook)
+        return hook
+
+
+def scheduled(
+    schedule: str,
+    *,
+    name: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    transactional: bool = False,
+    **config: Unpack[JobOptions],
+) -> Callable[[Function], Function]:
+    """A job with one task, in one line.
+
+    >>> @scheduled("*/5 * * * *")
+    ... def heartbeat(ctx): ...
+    """
+
+    def register(call: Function) -> Function:
+        _checked_function(call, owner=name or call.__name__)
+        job = Job(name or call.__name__, schedule, metadata=metadata, **config)
+        return job.task(transactional=transactional)(call)
+
+    return register
+
+
+def _checked_name(field: str, name: str) -> str:
+    if not name.strip() or len(name) > LONGEST_NAME:
+        raise DefinitionError(field, name, f"expected 1 to {LONGEST_NAME} characters")
+    if any(ord(character) < ord(" ") for character in name):
+        raise DefinitionError(field, name, "control characters are not allowed")
+    return name
+
+
+def _checked_schedule(text: str, config: Mapping[str, Any], *, owner: str) -> str:
+    try:
+        schedules.parse(text, reference=ANY_INSTANT, timezone=config.get("timezone"))
+    except schedules.ScheduleError as error:
+        raise DefinitionError("schedule", text, str(error), owner=owner) from error
+    return text
+
+
+def _checked_function(call: Callable[..., Any], *, owner: str) -> str:
+    if not inspect.isfunction(call):
+        raise DefinitionError("task", call, "expected a function", owner=owner)
+    scope = call.__qualname__.rpartition(".")[0]
+    if scope and not scope.endswith("<locals>"):
+        reason = "methods cannot be tasks; use a function at module level"
+        raise DefinitionError("task", call.__qualname__, reason, owner=owner)
+    try:
+        inspect.signature(call).bind(object())
+    except TypeError:
+        reason = "expected a function that takes one argument, the context"
+        raise DefinitionError("task", call.__qualname__, reason, owner=owner) from None
+    return f"{call.__module__}.{call.__qualname__}"

@@ -1,0 +1,22 @@
+"""A timedelta or a text such as `1h30m` → a timedelta within bounds; ValueError says what is allowed."""
+
+from datetime import timedelta
+
+from schedules.durations import format_duration, parse_duration
+
+__all__ = ["LONGEST", "duration", "format_duration"]
+
+LONGEST = timedelta(days=366)
+
+
+def duration(value: object, *, zero: bool = False) -> timedelta:
+    span = value if isinstance(value, timedelta) else _parsed(value)
+    if span is None:
+        raise ValueError("expected a duration such as 30s, 5m or 1h30m")
+    if not timedelta() <= span <= LONGEST or (not span and not zero):
+        raise ValueError(f"expected a duration from {'0s' if zero else '1ms'} to 366d")
+    return span
+
+
+def _parsed(value: object) -> timedelta | None:
+    return parse_duration(value) if isinstance(value, str) else None

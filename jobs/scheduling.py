@@ -1,0 +1,43 @@
+"""A job's row → its schedule as a pure value, and the instants it names."""
+
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from django.conf import settings
+
+import schedules
+from jobs.config import Config, effective
+from jobs.models import Job, Task
+
+
+def job_config(job: Job) -> Config:
+    return effective({"platform": platform(), "job": job.config})
+
+
+def task_config(job: Job, task: Task) -> Config:
+    return effective({"platform": platform(), "job": job.config, "task": task.config})
+
+
+def platform() -> dict[str, Any]:
+    return dict(getattr(settings, "PUNCTUAL", {}))
+
+
+def schedule_of(job: Job) -> schedules.Schedule:
+    """Anchored at the job's creation: intervals count from there, nothing is owed before it."""
+    return schedules.parse(
+        job.schedule,
+        reference=job.created_at,
+        timezone=job_config(job).timezone,
+        trigger_id=job.name,
+    )
+
+
+def upcoming(job: Job, after: datetime, count: int) -> list[datetime]:
+    return list(islice(_instants(schedule_of(job), after), count))
+
+
+def _instants(schedule: schedules.Schedule, after: datetime) -> Any:
+    while (instant := schedule.next_after(after)) is not None:
+        yield instant
+        after = instant

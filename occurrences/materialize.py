@@ -1,0 +1,121 @@
+"""Cursors that are due → occurrence rows: the race to create, decided by the primary key (OCC-2).
+
+Every beat may plan the same job at the same time: ids are computed on the client, rows inserted in
+id order with conflicts ignored, so the loser simply inserts nothing. Unsorted inserts of two beats
+would deadlock on PostgreSQL. The batch takes a constant number of statements.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+
+from django.db import transaction
+from django.db.models import F
+
+from jobs.config import Config, Overlap
+from jobs.errors import PunctualError
+from jobs.events import Event, emit
+from jobs.models import Job
+from jobs.scheduling import job_config, schedule_of
+from occurrences.ids import occurrence_id
+from occurrences.models import Cause, Cursor, Occurrence
+from occurrences.planning import chosen, plan
+from occurrences.states import OccurrenceState
+from schedules import Schedule, ScheduleError
+
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Planned:
+    jobs: int = 0
+    instants: int = 0
+
+
+def plan_due(now: datetime, *, limit: int = BATCH) -> Planned:
+    # A read first: on SQLite an empty tick must not take the write lock.
+    if not Cursor.objects.due(now).exists():
+        return Planned()
+    with transaction.atomic():
+        due = Cursor.objects.due(now).select_related("job").order_by("plan_at", "job_id")
+        cursors = list(due.select_for_update(of=("self",), skip_locked=True)[:limit])
+        _forget_edited(cursors)
+        rows = [row for cursor in cursors for row in _advance(cursor, now)]
+        create_missing(rows)
+        Cursor.objects.bulk_update(
+            cursors, ["settled_until", "planned_until", "plan_at", "problem"], batch_size=limit
+        )
+    return Planned(jobs=len(cursors), instants=len(rows))
+
+
+def create_missing(rows: Iterable[Occurrence]) -> None:
+    """Insert what nobody has inserted yet."""
+    ordered = sorted(rows, key=attrgetter("id"))
+    Occurrence.objects.bulk_create(ordered, ignore_conflicts=True, batch_size=1000)
+
+
+def _forget_edited(cursors: Iterable[Cursor]) -> None:
+    """An edit takes back what the old definition had planned after the moment of the edit."""
+    edited = [cursor.job_id for cursor in cursors if cursor.planned_until is None]
+    if edited:
+        Occurrence.objects.filter(
+            job__in=edited,
+            state=OccurrenceState.PENDING,
+            cause=Cause.SCHEDULE,
+            scheduled_for__gt=F("job__updated_at"),
+        ).delete()
+
+
+def _advance(cursor: Cursor, now: datetime) -> list[Occurrence]:
+    job = cursor.job
+    cursor.problem, cursor.plan_at = "", None
+    if not job.enabled or job.removed:
+        return []
+    try:
+        schedule, config = schedule_of(job), job_config(job)
+    except (ScheduleError, PunctualError) as error:
+        # Rows can be edited by any road; one broken job must not stop the others.
+        cursor.problem = str(error)
+        emit(Event.JOB_UNPLANNABLE, job=job.name, problem=error)
+        return []
+    start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
+    ahead = plan(schedule, start=start, now=now)
+    cursor.planned_until, cursor.plan_at = ahead.planned_until, ahead.plan_at
+    cursor.settled_until = max(cursor.settled_until, min(now, ahead.planned_until))
+    return [_row(job, schedule, config, instant, now) for instant in ahead.instants]
+
+
+def _row(job: Job, schedule: Schedule, config: Config, scheduled_for: datetime, now: datetime) -> Occurrence:
+    run_at = chosen(schedule, job.name, scheduled_for)
+    return new_occurrence(
+        job,
+        config,
+        scheduled_for=scheduled_for,
+        run_at=run_at,
+        late_at=run_at + config.misfire_grace,
+        now=now,
+    )
+
+
+def new_occurrence(
+    job: Job,
+    config: Config,
+    *,
+    scheduled_for: datetime,
+    run_at: datetime,
+    now: datetime,
+    **columns: object,
+) -> Occurrence:
+    return Occurrence(
+        id=occurrence_id(job.id, scheduled_for),
+        job=job,
+        job_version=job.version,
+        scheduled_for=scheduled_for,
+        run_at=run_at,
+        exclusive=config.overlap is not Overlap.ALLOW,
+        config=config.dumped(),
+        execution_timeout=config.execution_timeout,
+        created_at=now,
+        **columns,
+    )

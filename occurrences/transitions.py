@@ -1,0 +1,217 @@
+"""The only writer of a state column. Every move is one guarded UPDATE; the row count is the answer.
+
+A guard that finds nothing is no error: somebody else was first, and what they did stands.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, F, Field, Value, When
+
+from occurrences.models import Attempt, Cause, Occurrence, TaskRun
+from occurrences.states import (
+    RUN_HELD,
+    RUN_OPEN,
+    AttemptState,
+    OccurrenceState,
+    RunState,
+    occurrence_sources,
+)
+
+Ids = Collection[UUID]
+RELEASED_CLAIM: dict[str, Any] = {"claim_token": None, "lease_until": None}
+
+
+# -- occurrences ---------------------------------------------------------------------------------
+
+
+def skip(ids: Ids, *, reason: str, now: datetime) -> int:
+    return _end(ids, OccurrenceState.SKIPPED, now=now, reason=reason, finalized_at=now)
+
+
+def miss(ids: Ids, *, reason: str, now: datetime) -> int:
+    return _end(ids, OccurrenceState.MISSED, now=now, reason=reason, finalized_at=now)
+
+
+def queue(ids: Ids, *, reason: str) -> int:
+    return _move(ids, OccurrenceState.QUEUED, reason=reason)
+
+
+def recover(ids: Ids) -> int:
+    """Late ones that shall run after all: no longer late, marked as recovery. The state stays."""
+    if not ids:
+        return 0
+    rows = Occurrence.objects.filter(id__in=ids, state=OccurrenceState.PENDING)
+    return rows.update(cause=Cause.RECOVERY, late_at=None)
+
+
+def fire(ids: Ids, *, now: datetime) -> int:
+    return _move(ids, OccurrenceState.DISPATCHED, fired_at=now, reason="")
+
+
+def start(ids: Ids, *, now: datetime) -> int:
+    deadline = now + F("execution_timeout")
+    return _move(ids, OccurrenceState.RUNNING, started_at=now, deadline_at=deadline)
+
+
+def finish(
+    states: Mapping[UUID, OccurrenceState],
+    *,
+    reports: Mapping[UUID, Mapping[str, Any]],
+    finalized: Ids,
+    now: datetime,
+) -> int:
+    """Close occurrences, each with its outcome and report; `finalized` owe no hook."""
+    changed = 0
+    for outcome in sorted(set(states.values())):
+        ids = [id_ for id_, state in states.items() if state == outcome]
+        changed += _end(
+            ids,
+            outcome,
+            now=now,
+            report=_per_row({id_: reports[id_] for id_ in ids}, Occurrence._meta.get_field("report")),
+            finalized_at=_per_row(
+                {id_: now if id_ in finalized else None for id_ in ids},
+                Occurrence._meta.get_field("finalized_at"),
+            ),
+        )
+    return changed
+
+
+def finalize(ids: Ids, *, now: datetime) -> int:
+    return Occurrence.objects.filter(id__in=ids, finalized_at=None).update(finalized_at=now)
+
+
+def _move(ids: Ids, target: OccurrenceState, **columns: Any) -> int:
+    if not ids:
+        return 0
+    rows = Occurrence.objects.filter(id__in=ids, state__in=occurrence_sources(target))
+    return rows.update(state=target, **columns)
+
+
+def _end(ids: Ids, target: OccurrenceState, *, now: datetime, **columns: Any) -> int:
+    return _move(ids, target, finished_at=now, **columns)
+
+
+# -- task runs and their attempts ----------------------------------------------------------------
+
+
+def claim(ids: Ids, *, token: UUID, worker: str, now: datetime, lease: timedelta) -> int:
+    """scheduled → claimed → running in one statement: a run claimed alone starts at once."""
+    rows = TaskRun.objects.filter(id__in=ids, state=RunState.SCHEDULED, available_at__lte=now)
+    return rows.update(
+        state=RunState.RUNNING,
+        claim_token=token,
+        claimed_by=worker,
+        lease_until=now + lease,
+        heartbeat_at=now,
+        started_at=now,
+        attempts_made=F("attempts_made") + 1,
+    )
+
+
+def renew(id_: UUID, *, token: UUID, now: datetime, lease: timedelta) -> bool:
+    """Extend a lease; False tells the worker that the run is no longer its own."""
+    rows = TaskRun.objects.filter(id=id_, claim_token=token, state__in=RUN_HELD)
+    return rows.update(lease_until=now + lease, heartbeat_at=now) == 1
+
+
+def release(ids: Ids, *, now: datetime) -> int:
+    """Let waiting steps go ahead: a sequence moves on to them."""
+    rows = TaskRun.objects.filter(id__in=ids, state=RunState.SCHEDULED, available_at=None)
+    return rows.update(available_at=now)
+
+
+def confirm_dispatch(ids: Ids, *, now: datetime) -> int:
+    return TaskRun.objects.filter(id__in=ids, state=RunState.SCHEDULED).update(dispatched_at=now)
+
+
+def succeed(ids: Ids, *, now: datetime) -> int:
+    return _held(ids).update(state=RunState.SUCCESS, finished_at=now, error="", **RELEASED_CLAIM)
+
+
+def retry(times: Mapping[UUID, datetime], *, errors: Mapping[UUID, str]) -> int:
+    """running → retry: the wait is a row with a time, not a message with a delay."""
+    if not times:
+        return 0
+    return _held(times.keys()).update(
+        state=RunState.RETRY,
+        available_at=_per_row(times, TaskRun._meta.get_field("available_at")),
+        dispatched_at=None,
+        error=_per_row(errors, TaskRun._meta.get_field("error")),
+        **RELEASED_CLAIM,
+    )
+
+
+def snooze(times: Mapping[UUID, datetime]) -> int:
+    """running → retry at the task's own wish: the attempt is kept but does not count."""
+    if not times:
+        return 0
+    return _held(times.keys()).update(
+        state=RunState.RETRY,
+        available_at=_per_row(times, TaskRun._meta.get_field("available_at")),
+        dispatched_at=None,
+        snoozes=F("snoozes") + 1,
+        **RELEASED_CLAIM,
+    )
+
+
+def park(errors: Mapping[UUID, str], *, reason: str, now: datetime) -> int:
+    """running → failed → dlq in one statement: nothing rests in `failed`."""
+    if not errors:
+        return 0
+    return _held(errors.keys()).update(
+        state=RunState.DLQ,
+        finished_at=now,
+        reason=reason,
+        error=_per_row(errors, TaskRun._meta.get_field("error")),
+        **RELEASED_CLAIM,
+    )
+
+
+def cancel(ids: Ids, *, reason: str, now: datetime) -> int:
+    """From any open state; whoever was running finds its token gone."""
+    if not ids:
+        return 0
+    end_attempts(ids, AttemptState.CANCELED, now=now)
+    rows = TaskRun.objects.filter(id__in=ids, state__in=RUN_OPEN)
+    return rows.update(state=RunState.CANCELED, finished_at=now, reason=reason, **RELEASED_CLAIM)
+
+
+def reschedule(ids: Ids, *, now: datetime) -> int:
+    """retry → scheduled once its time has come."""
+    rows = TaskRun.objects.filter(id__in=ids, state=RunState.RETRY, available_at__lte=now)
+    return rows.update(state=RunState.SCHEDULED, dispatched_at=None)
+
+
+def end_attempts(
+    runs: Ids,
+    state: AttemptState,
+    *,
+    now: datetime,
+    errors: Mapping[UUID, Mapping[str, str]] | None = None,
+    evidence: Mapping[str, Mapping[UUID, Any]] | None = None,
+) -> int:
+    """Close the running attempt of each run; `errors` maps run → error_type, error, traceback."""
+    if not runs:
+        return 0
+    columns: dict[str, Any] = {}
+    for column in ("error_type", "error", "traceback") if errors else ():
+        values = {run: error[column] for run, error in (errors or {}).items()}
+        columns[column] = _per_row(values, Attempt._meta.get_field(column), key="run_id")
+    for column, values in (evidence or {}).items():
+        columns[column] = _per_row(values, Attempt._meta.get_field(column), key="run_id")
+    rows = Attempt.objects.filter(run__in=runs, state=AttemptState.RUNNING)
+    return rows.update(state=state, finished_at=now, **columns)
+
+
+def _held(ids: Ids) -> Any:
+    return TaskRun.objects.filter(id__in=ids, state__in=RUN_HELD)
+
+
+def _per_row(values: Mapping[UUID, Any], field: "Field[Any, Any]", key: str = "id") -> Case:
+    """A column whose new value differs from row to row, still in one UPDATE."""
+    whens = [When(**{key: id_}, then=Value(value, output_field=field)) for id_, value in values.items()]
+    return Case(*whens, default=F(field.name), output_field=field)

@@ -1,0 +1,39 @@
+"""Now → everything the safety net has to do at this moment, done once; the counts of it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from execution.dispatch import dispatch
+from recovery.reaper import reap
+from recovery.resend import resend
+from recovery.stale import end_overdue
+from recovery.unsettled import ask_to_settle
+from recovery.waiting import admit_stranded
+
+INTERVAL = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class Swept:
+    lost: int
+    stale: int
+    retried: int
+    resent: int
+    asked: int
+    admitted: int
+
+
+def run_once(now: datetime) -> Swept:
+    reaped = reap(now)
+    stale = end_overdue(now)
+    admitted = admit_stranded(now)
+    dispatch([*reaped.settled.released, *stale.released, *admitted], now=now)
+    resent = resend(now)
+    return Swept(
+        lost=reaped.lost,
+        stale=len(stale.finished),
+        retried=resent.retried,
+        resent=resent.unsent + resent.lost,
+        asked=ask_to_settle(now, just_ended=(*reaped.settled.finished, *stale.finished)),
+        admitted=len(admitted),
+    )

@@ -1,0 +1,44 @@
+"""Occurrences whose runs are over but that nobody settled, and hooks still owed → asked of a worker (REC-3).
+
+Hooks are user code, so they run in workers: the sweeper only sends the request, the same message a
+chord's callback is.
+"""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q
+
+from execution.dispatch import BROKER_ERRORS
+from execution.messages import settle_message
+from jobs.events import Event, emit
+from occurrences.models import Occurrence, TaskRun
+from occurrences.states import RUN_OPEN
+
+BATCH = 200
+PATIENCE = timedelta(seconds=30)
+
+
+def ask_to_settle(now: datetime, *, just_ended: Collection[UUID] = (), limit: int = BATCH) -> int:
+    """`just_ended` were ended by this very sweep: their hooks need not wait."""
+    owed = [*_unsettled(now, limit), *_unfinalized(now, just_ended, limit)]
+    try:
+        for id_ in owed:
+            settle_message(id_).apply_async()
+    except BROKER_ERRORS as error:
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(owed), error=type(error).__name__)
+    return len(owed)
+
+
+def _unsettled(now: datetime, limit: int) -> list[UUID]:
+    """Active, and no run of it is released and open: the next step was never taken."""
+    moving = TaskRun.objects.filter(occurrence=OuterRef("pk"), state__in=RUN_OPEN, available_at__isnull=False)
+    rows = Occurrence.objects.active().filter(~Exists(moving), fired_at__lte=now - PATIENCE)
+    return list(rows.order_by("fired_at").values_list("id", flat=True)[:limit])
+
+
+def _unfinalized(now: datetime, just_ended: Collection[UUID], limit: int) -> list[UUID]:
+    overdue = Q(finished_at__lte=now - PATIENCE) | Q(id__in=just_ended)
+    rows = Occurrence.objects.unfinalized().filter(overdue)
+    return list(rows.order_by("finished_at").values_list("id", flat=True)[:limit])
