@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.db.models import DurationField, ExpressionWrapper, F, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from beat.models import Beat
@@ -20,7 +21,7 @@ SILENT_AFTER = timedelta(seconds=10)
 
 @admin.register(Beat)
 class BeatAdmin(PlainAdmin[Beat]):
-    list_display: Any = ["name_shown", "alive", "ticked", "started", "took"]
+    list_display: Any = ["name_shown", "alive", "age_shown", "ticked", "started", "took"]
     fields: Any = list_display
     readonly_fields: Any = list_display
     sortable_by: Any = []
@@ -41,10 +42,14 @@ class BeatAdmin(PlainAdmin[Beat]):
     @admin.display(description="state")
     def alive(self, beat: Any) -> SafeString:
         if beat.age > SILENT_AFTER:
-            return badge("silent", "bad", "cross", title=f"No tick for {span(beat.age)}")
+            return badge("silent", "bad", "cross", title="It may have been stopped on purpose.")
         return badge("ticking", "good", "play")
 
     @admin.display(description="last tick")
+    def age_shown(self, beat: Any) -> SafeString | str:
+        return format_html("{} ago", span(beat.age))
+
+    @admin.display(description="ticked at")
     def ticked(self, beat: Beat) -> SafeString | str:
         return instant(beat.ticked_at)
 
@@ -53,5 +58,5 @@ class BeatAdmin(PlainAdmin[Beat]):
         return instant(beat.started_at)
 
     @admin.display(description="last tick took")
-    def took(self, beat: Beat) -> str:
+    def took(self, beat: Beat) -> SafeString | str:
         return span(beat.lag)

@@ -74,9 +74,9 @@ admin.site.unregister(Job)
 @admin.register(Job)
 class JobBoard(JobAdmin):
     list_display: Any = [
-        "name_shown", "state", "last_outcome", "next_run", "schedule_shown", "origin",
+        "name_shown", "state", "last_outcome", "next_run", "schedule_shown", "origin_shown",
     ]  # fmt: skip
-    fields: Any = ["state", "problem_shown", "next_run", *JobAdmin.fields[1:]]
+    fields: Any = [*JobAdmin.fields[:2], ("next_run", "problem_shown"), *JobAdmin.fields[2:]]
     readonly_fields: Any = ["problem_shown", "next_run", *JobAdmin.readonly_fields]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[Listing]:

@@ -33,7 +33,7 @@ def database() -> Check:
 
 def broker() -> Check:
     with current_app.connection_for_write(connect_timeout=TIMEOUT) as connection:
-        connection.connect()
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
     return Check(ok=True, detail="answers")
 
 
@@ -50,9 +50,7 @@ def judged_tick(newest: datetime | None, now: datetime, oldest: timedelta) -> Ch
         return Check(ok=False, detail="no beat has ever ticked")
     age = (now - newest).total_seconds()
     bound = oldest.total_seconds()
-    return Check(
-        ok=age <= bound, detail=f"newest tick {age:.1f} s ago, at most {bound:g} s allowed"
-    )
+    return Check(ok=age <= bound, detail=f"newest tick {age:.1f} s ago, at most {bound:g} s allowed")
 
 
 def readiness(oldest_tick: timedelta, timeout: float = TIMEOUT) -> dict[str, Check]:
@@ -68,8 +66,7 @@ def run(checks: Mapping[str, Callable[[], Check]], timeout: float) -> dict[str, 
     """
     results: dict[str, Check] = {}
     threads = [
-        Thread(target=_record, args=(results, name, check), daemon=True)
-        for name, check in checks.items()
+        Thread(target=_record, args=(results, name, check), daemon=True) for name, check in checks.items()
     ]
     for thread in threads:
         thread.start()

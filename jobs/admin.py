@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import flatten
 from django.core.exceptions import PermissionDenied
 from django.db.models import Prefetch, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -110,7 +111,7 @@ class DefinitionAdmin(PlainAdmin[Any]):
 class JobAdmin(DefinitionAdmin):
     id_kind = "job"
     form = JobForm
-    list_display: Any = ["name_shown", "state", "schedule_shown", "origin"]
+    list_display: Any = ["name_shown", "state", "schedule_shown", "origin_shown"]
     list_filter = [ConditionFilter, ("origin", ChoicesDropdownFilter)]
     sortable_by = ["name_shown"]
     ordering = ["name"]
@@ -118,18 +119,12 @@ class JobAdmin(DefinitionAdmin):
     actions = ["run_now", "pause", "resume"]
     change_form_outer_before_template = "jobs/job_buttons.html"
     fields: Any = [
-        "state", "ownership", "full_id", "schedule", "enabled", "config", "metadata", "version",
-        "paused", "created", "changed",
+        "name", ("state", "full_id"), "ownership", "schedule", "config", "metadata",
+        ("enabled", "paused"), ("version", "created", "changed"),
     ]  # fmt: skip
     readonly_fields: Any = [
-        "state",
-        "ownership",
-        "full_id",
-        "version",
-        "paused",
-        "created",
-        "changed",
-    ]
+        "name", "state", "full_id", "ownership", "paused", "version", "created", "changed",
+    ]  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         steps = Prefetch("tasks", Task.objects.current().only("job_id", "function", "retired_at"))
@@ -160,7 +155,11 @@ class JobAdmin(DefinitionAdmin):
 
     @admin.display(description="schedule")
     def schedule_shown(self, job: Job) -> SafeString:
-        return format_html("<code>{}</code>", shortened(job.schedule, 40))
+        return format_html("<code>{}</code>", shortened(job.schedule))
+
+    @admin.display(description="origin")
+    def origin_shown(self, job: Job) -> str:
+        return job.origin
 
     @admin.display(description="defined by")
     def ownership(self, job: Job) -> str:
@@ -242,10 +241,10 @@ class TaskAdmin(DefinitionAdmin):
     search_fields = ["name", "job__name"]
     search_help_text = "Name of the task or its job, or id such as task_…"
     fields: Any = [
-        "full_id", "job_shown", "function_shown", "position", "config_shown", "retired", "runs",
-        "created", "changed",
+        "name", ("job_shown", "full_id"), ("function_shown", "position"), "config_shown",
+        ("runs", "retired"), ("created", "changed"),
     ]  # fmt: skip
-    readonly_fields: Any = fields
+    readonly_fields: Any = flatten(fields)
 
     def has_change_permission(self, request: HttpRequest, obj: Task | None = None) -> bool:
         return False
@@ -272,9 +271,7 @@ def function_shown(task: Task) -> SafeString:
     if not unresolved(task):
         return name
     tone, shape, _ = LOOKS[Condition.UNRESOLVED]
-    return format_html(
-        "{} {}", name, badge("unresolved", tone, shape, title="No code registers it.")
-    )
+    return format_html("{} {}", name, badge("unresolved", tone, shape, title="No code registers it."))
 
 
 def retired(task: Task) -> SafeString | str:

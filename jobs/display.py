@@ -19,7 +19,7 @@ from jobs.models import Job
 from jobs.scheduling import platform
 
 NOTHING = "–"
-LONGEST_IN_A_LIST = 60
+LONGEST_IN_A_LIST = 40
 ID_DIGITS = 8
 ZONE_PREFIX = re.compile(r"\s*(?:chronex:\s*)?(?:CRON_)?TZ=(\S+)")
 
@@ -77,7 +77,9 @@ def badge(word: str, tone: str, shape: str, *, title: str = "") -> SafeString:
 
 def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
     """Text that fits a column; the whole of it on hover."""
-    return format_html('<span title="{}">{}</span>', text, Truncator(text).chars(length))
+    return format_html(
+        '<span class="whitespace-nowrap" title="{}">{}</span>', text, Truncator(text).chars(length)
+    )
 
 
 def short_id(shown_id: str) -> SafeString:
@@ -91,7 +93,7 @@ def short_id(shown_id: str) -> SafeString:
 
 
 def link(row: Model, text: object) -> SafeString:
-    model = row._meta.label_lower.replace(".", "_")  # noqa: SLF001 - Django's public `_meta`
+    model = row._meta.label_lower.replace(".", "_")
     return anchor(reverse(f"admin:{model}_change", args=[row.pk]), text)
 
 
@@ -112,22 +114,24 @@ def instant(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString 
     """UTC, and below it the job's own clock where that differs."""
     if value is None:
         return NOTHING
-    shown = format_html(
-        '<span class="whitespace-nowrap">{} UTC</span>', _clock(value.astimezone(UTC))
-    )
+    shown = format_html('<span class="whitespace-nowrap">{} UTC</span>', _clock(value.astimezone(UTC)))
     if zone is None or zone.key == "UTC":
         return shown
     local = f"{_clock(value.astimezone(zone))} {zone.key}"
-    return format_html('{}<span class="block text-subtle text-xs">{}</span>', shown, local)
+    return format_html('{}<span class="block text-subtle text-xs whitespace-nowrap">{}</span>', shown, local)
 
 
 def _clock(value: datetime) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value:%f}"[:4] if value.microsecond else "")
 
 
-def span(value: timedelta | None) -> str:
-    if value is None:
-        return NOTHING
+def span(value: timedelta | None) -> SafeString | str:
+    return (
+        NOTHING if value is None else format_html('<span class="whitespace-nowrap">{}</span>', _span(value))
+    )
+
+
+def _span(value: timedelta) -> str:
     seconds = value.total_seconds()
     if seconds < 60:  # noqa: PLR2004 - a minute
         return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
@@ -147,9 +151,7 @@ def document(value: Any) -> SafeString | str:
 def preformatted(text: str) -> SafeString | str:
     if not text:
         return NOTHING
-    return format_html(
-        '<pre class="overflow-x-auto whitespace-pre-wrap break-words text-xs">{}</pre>', text
-    )
+    return format_html('<pre class="overflow-x-auto whitespace-pre-wrap break-words text-xs">{}</pre>', text)
 
 
 def zone_of(job: Job) -> ZoneInfo | None:

@@ -84,6 +84,11 @@ class Listing(ChangeList):
         rows = super().get_queryset(request, *args, **kwargs)
         return rows.defer(*getattr(self.model_admin, "list_defer", ()))
 
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        # Nobody counted: say what is on the page, so that no template shows an invented total.
+        self.result_count = self.full_result_count = len(self.result_list)
+
 
 class PlainAdmin(ModelAdmin[Row]):
     """A list that never counts, and a page that shows the row's children below its fields."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import flatten, flatten_fieldsets
 
 from jobs.display import (
     Section,
@@ -40,12 +41,16 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
     list_defer = ["config", "args", "report"]
     ordering = ["-scheduled_for"]
     search_help_text = "Name of a job, or id such as occ_…"
-    fields: Any = [
-        "full_id", "job_shown", "job_version", "state_shown", "reason", "cause", "scheduled",
-        "chosen", "late", "created", "fired", "started", "deadline", "finished", "took",
-        "exclusive", "args_shown", "config_shown", "report_shown",
+    fieldsets: Any = [
+        (None, {"fields": [
+            ("job_shown", "full_id"), ("state_shown", "reason"), ("cause", "job_version"),
+            ("scheduled", "chosen"), ("fired", "late"), ("started", "deadline"), ("finished", "took"),
+        ]}),
+        ("Details", {"classes": ["collapse"], "fields": [
+            "created", "exclusive", "args_shown", "config_shown", "report_shown",
+        ]}),
     ]  # fmt: skip
-    readonly_fields: Any = fields
+    readonly_fields: Any = flatten_fieldsets(fieldsets)
 
     scheduled = moment("scheduled_for", "scheduled for")
     chosen = moment("run_at", "chosen time")
@@ -95,12 +100,15 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     list_defer = ["policy", "occurrence__config", "occurrence__args", "occurrence__report"]
     ordering = ["-occurrence__scheduled_for", "occurrence_id", "position"]
     search_help_text = "Name of a job, or id such as run_…"
-    fields: Any = [
-        "full_id", "job_shown", "occurrence_shown", "task_shown", "position", "state_shown",
-        "reason", "attempts_made", "available", "dispatched", "claimed_by", "lease", "heartbeat",
-        "started", "finished", "took", "error_full", "policy_shown",
+    fieldsets: Any = [
+        (None, {"fields": [
+            ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("state_shown", "reason"),
+            ("attempts_made", "position"), ("available", "dispatched"), ("started", "finished"),
+            ("took", "claimed_by"), ("lease", "heartbeat"), "error_full",
+        ]}),
+        ("Details", {"classes": ["collapse"], "fields": ["policy_shown"]}),
     ]  # fmt: skip
-    readonly_fields: Any = fields
+    readonly_fields: Any = flatten_fieldsets(fieldsets)
 
     available = moment("available_at", "may start from")
     dispatched = moment("dispatched_at", "sent")
@@ -111,7 +119,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
 
     @admin.display(description="task")
     def task_shown(self, row: TaskRun) -> Shown:
-        return link(row.task, shortened(row.task.name, 40))
+        return link(row.task, shortened(row.task.name))
 
     @admin.display(description="occurrence")
     def occurrence_shown(self, row: TaskRun) -> Shown:
@@ -156,11 +164,11 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
     ordering = ["-run__occurrence__scheduled_for", "run_id", "number"]
     search_help_text = "Name of a job, or id such as attempt_…"
     fields: Any = [
-        "full_id", "job_shown", "occurrence_shown", "task_shown", "run_shown", "number",
-        "state_shown", "worker", "started", "finished", "took", "lease", "heartbeat", "error_type",
-        "error_full", "traceback_shown",
+        ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("run_shown", "number"),
+        ("state_shown", "worker"), ("started", "finished"), ("took", "error_type"),
+        ("lease", "heartbeat"), "error_full", "traceback_shown",
     ]  # fmt: skip
-    readonly_fields: Any = fields
+    readonly_fields: Any = flatten(fields)
 
     started = moment("started_at", "started")
     finished = moment("finished_at", "finished")
@@ -173,7 +181,7 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
 
     @admin.display(description="task")
     def task_shown(self, row: Attempt) -> Shown:
-        return link(row.run.task, shortened(row.run.task.name, 40))
+        return link(row.run.task, shortened(row.run.task.name))
 
     @admin.display(description="run")
     def run_shown(self, row: Attempt) -> Shown:

@@ -64,7 +64,7 @@ class LedgerAdmin(PlainAdmin[Row]):
 
     @admin.display(description="job")
     def job_shown(self, row: Row) -> Shown:
-        return link(self.job_of(row), shortened(self.job_of(row).name, 40))
+        return link(self.job_of(row), shortened(self.job_of(row).name))
 
     @admin.display(description="state")
     def state_shown(self, row: Any) -> Shown:
@@ -85,6 +85,6 @@ def moment(field: str, title: str) -> Callable[[Any, Any], Shown]:
     return shown
 
 
-def took(row: Any) -> str:
+def took(row: Any) -> Shown:
     over = row.started_at is not None and row.finished_at is not None
     return span(row.finished_at - row.started_at if over else None)
