@@ -1,0 +1,1 @@
+"""Requirements → the tests that prove them, from the marks in the tests' own source."""
