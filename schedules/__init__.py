@@ -10,7 +10,8 @@ Invariants of every kind:
 """
 
 from schedules.bounds import Bounded, bounded
-from schedules.chronex import Expression, Options, Plan, ValidationResult, validate
+from schedules.chronex import Expression, Options, Plan, TriggerDefinition, ValidationResult, validate
+from schedules.describe import describe
 from schedules.errors import (
     ChronexError,
     CronCalculationError,
@@ -25,6 +26,8 @@ from schedules.errors import (
     UnknownKindError,
     UnknownZoneError,
 )
+from schedules.explain import Explanation, Fire, explain
+from schedules.lint import Finding, lint
 from schedules.registry import Schedule, kinds, parse, register
 
 __all__ = [
@@ -32,7 +35,10 @@ __all__ = [
     "ChronexError",
     "CronCalculationError",
     "DecisionError",
+    "Explanation",
     "Expression",
+    "Finding",
+    "Fire",
     "InvalidCronExpressionError",
     "Iso8601Error",
     "KrontabError",
@@ -42,12 +48,16 @@ __all__ = [
     "Problem",
     "Schedule",
     "ScheduleError",
+    "TriggerDefinition",
     "TriggerDefinitionError",
     "UnknownKindError",
     "UnknownZoneError",
     "ValidationResult",
     "bounded",
+    "describe",
+    "explain",
     "kinds",
+    "lint",
     "parse",
     "register",
     "validate",

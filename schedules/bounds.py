@@ -40,9 +40,7 @@ class Bounded:
         return begun and (self.end is None or instant <= self.end)
 
 
-def bounded(
-    schedule: Schedule, *, start: datetime | None = None, end: datetime | None = None
-) -> Bounded:
+def bounded(schedule: Schedule, *, start: datetime | None = None, end: datetime | None = None) -> Bounded:
     """Both bounds are inclusive and optional."""
     return Bounded(
         schedule,

@@ -10,7 +10,8 @@ import re
 from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo, timezone as fixed_offset
+from datetime import datetime, timedelta, tzinfo
+from datetime import timezone as fixed_offset
 from functools import lru_cache
 
 from schedules.errors import Iso8601Error, clip
@@ -101,16 +102,15 @@ def parse(
 
 @lru_cache(maxsize=4096)
 def _parse(text: str, timezone: str | tzinfo | None) -> Repeating:
-    parts = text.strip().split("/", 3)
-    if len(parts) not in {2, 3}:
+    if (slashes := text.count("/")) not in {1, 2}:
         raise _refused("interval", text, "expected R/start/duration or start/duration")
-    count = _count(parts[0]) if len(parts) == 3 else None
-    moment = _moment(parts[-2])
+    repeat, begin, length = ("R/" * (2 - slashes) + text.strip()).split("/")
+    count, moment = _count(repeat), _moment(begin)
     zone = _zone(moment, timezone)
     start = moment.starts(zone)
     if start is None:
-        raise _refused("start", parts[-2], "not a representable instant")
-    return Repeating(text, start, _interval(parts[-1]), count, zone.name, zone)
+        raise _refused("start", begin, "not a representable instant")
+    return Repeating(text, start, _interval(length), count, zone.name, zone)
 
 
 def _count(text: str) -> int | None:

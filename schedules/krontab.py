@@ -26,7 +26,7 @@ from schedules.kron.modifiers import (
     refused,
     scan,
 )
-from schedules.zones import find_zone, zone_of
+from schedules.zones import Zone, find_zone, zone_of
 
 __all__ = ["Krontab", "Policy", "Spread", "parse", "parse_spread"]
 
@@ -41,6 +41,10 @@ class Krontab:
     timezone: str
     spread: Spread
     policy: Policy
+
+    @property
+    def zone(self) -> Zone:
+        return self.cron.zone
 
     def next_after(self, instant: datetime, /) -> datetime | None:
         return self.cron.next_after(instant)

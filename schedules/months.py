@@ -1,4 +1,4 @@
-"""Day-of-month and day-of-week rules in -> the bit mask of matching days for each of the 28 shapes of a month out."""
+"""Day rules in -> the bit mask of matching days for each of the 28 shapes a month can have out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from calendar import monthrange
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+DAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 SATURDAY, SUNDAY = 6, 0
 _CYCLE_YEARS = 400  # the Gregorian calendar repeats exactly after 400 years
 

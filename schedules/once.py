@@ -42,7 +42,7 @@ def parse(
 ) -> Once:
     """The schedule of an ISO 8601 datetime; without an offset it is read in the caller's zone."""
     moment = parse_moment(text.strip())
-    instant = moment and moment.starts(zone_of(timezone or "UTC"))
+    instant = moment.starts(zone_of(timezone or "UTC")) if moment else None
     if instant is None:
         message = f"once: invalid datetime format '{clip(text)}'"
         raise Iso8601Error(message, field="once", value=clip(text), position=0)

@@ -16,7 +16,7 @@ from schedules.errors import CronCalculationError, InvalidCronExpressionError
 from schedules.instants import TICK, clamp, utc
 from schedules.months import MonthDays, WeekDays
 from schedules.recurrence import Recurrence
-from schedules.timetable import Timetable
+from schedules.timetable import Pattern, Timetable
 from schedules.zones import POSIX, Zone, zone_of
 
 SEARCH_YEARS = 10
@@ -24,6 +24,7 @@ MAX_LENGTH = 4096
 _RANGES = {"minute": (0, 59), "hour": (0, 23), "day": (1, 31), "month": (1, 12), "weekday": (0, 6)}
 _BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"[0-9]+")
+_DIGITS = 2
 _SIGNS = (
     ("/", "must not use step syntax"),
     ("?", "must not use Quartz tokens"),
@@ -84,6 +85,10 @@ class ZonedPosixCron:
     timezone: str
     recurrence: Recurrence = field(compare=False, repr=False)
 
+    @property
+    def zone(self) -> Zone:
+        return self.recurrence.zone
+
     def next_after(self, instant: datetime, /) -> datetime | None:
         return self.recurrence.next_after(instant)
 
@@ -100,14 +105,13 @@ def parse(text: str) -> PosixCron:
     fields = _BLANKS.split(text.strip(" \t")) if len(text) <= MAX_LENGTH else []
     if len(fields) != len(_RANGES):
         raise InvalidCronExpressionError(text, "expression", _count_reason(text, fields))
-    masks = [
-        _mask(text, name, content) for name, content in zip(_RANGES, fields, strict=True)
-    ]
+    masks = [_mask(text, name, content) for name, content in zip(_RANGES, fields, strict=True)]
     minutes, hours, days, months, weekdays = masks
     # "Restricted" is textual: `0-6` names every weekday and still counts as a restriction.
     month_days = MonthDays("any") if fields[2] == "*" else MonthDays("set", days)
     week_days = WeekDays("any") if fields[4] == "*" else WeekDays("set", weekdays)
-    table = Timetable(1, minutes, hours, month_days, months, week_days, years=SEARCH_YEARS)
+    pattern = Pattern(1, minutes, hours, month_days, months, week_days)
+    table = Timetable(pattern, years=SEARCH_YEARS)
     if table.never_fires():
         raise InvalidCronExpressionError(text, "day", "names no day that the months have")
     return PosixCron(text, table)
@@ -156,7 +160,7 @@ def _number(text: str, name: str, digits: str) -> int:
         raise InvalidCronExpressionError(text, name, _sign_reason(digits))
     significant = digits.lstrip("0") or "0"
     # Two digits cover every range; longer ones need no conversion to be refused.
-    value = int(significant) if len(significant) <= 2 else high + 1
+    value = int(significant) if len(significant) <= _DIGITS else high + 1
     if not low <= value <= high:
         reason = f"value {significant[:20]} out of range [{low}, {high}]"
         raise InvalidCronExpressionError(text, name, reason)

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from schedules.instants import TICK, clamp, utc
 from schedules.timetable import Timetable
-from schedules.zones import DstRule, Fold, Gap, Span, Zone
+from schedules.zones import DstRule, Fold, Gap, Zone
 
 _HOUR = timedelta(hours=1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from schedules import chronex, iso8601, krontab, once, posix
 from schedules.errors import UnknownKindError, clip
@@ -53,7 +53,7 @@ def parse(
 def split_kind(text: str) -> tuple[str, str]:
     """The kind a text names, `chronex` by default, and what follows the prefix."""
     # Chronex never begins with a word and a colon, so the prefix cannot hide an expression.
-    found = _PREFIX.match(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance] -- callers pass JSON
+    found = _PREFIX.match(text) if isinstance(cast("object", text), str) else None
     if not found:
         return "chronex", text
     kind = found[1].lower()
@@ -67,7 +67,9 @@ def split_kind(text: str) -> tuple[str, str]:
 def register(kind: str, parser: Parser) -> None:
     """Make `kind:` a prefix that `parse` understands; a taken name is refused."""
     if not _PREFIX.fullmatch(f"{kind}:") or kind != kind.lower():
-        raise UnknownKindError(f"kind: '{clip(kind)}' is not a lowercase word", field="kind", value=clip(kind))
+        raise UnknownKindError(
+            f"kind: '{clip(kind)}' is not a lowercase word", field="kind", value=clip(kind)
+        )
     if _KINDS.setdefault(kind, parser) is not parser:
         raise UnknownKindError(f"kind: '{kind}' is already registered", field="kind", value=kind)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from schedules.months import SHAPES, MonthDays, WeekDays, day_masks
 
@@ -36,6 +37,17 @@ def highest_below(mask: int, value: int) -> int:
     return (mask & (1 << value) - 1).bit_length() - 1
 
 
+class Pattern(NamedTuple):
+    """Bit v of a mask: the field may be v. Days are rules, since months differ."""
+
+    seconds: int
+    minutes: int
+    hours: int
+    month_days: MonthDays
+    months: int
+    week_days: WeekDays
+
+
 class Timetable:
     """An immutable pattern of seconds, minutes, hours, days and months."""
 
@@ -57,17 +69,8 @@ class Timetable:
         "years",
     )
 
-    def __init__(
-        self,
-        seconds: int,
-        minutes: int,
-        hours: int,
-        month_days: MonthDays,
-        months: int,
-        week_days: WeekDays,
-        *,
-        years: int,
-    ) -> None:
+    def __init__(self, pattern: Pattern, *, years: int) -> None:
+        seconds, minutes, hours, month_days, months, week_days = pattern
         self.seconds = seconds
         self.minutes = minutes
         self.hours = hours

@@ -21,6 +21,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}")
 # Present as files on some machines, but not names of the IANA database.
 _NOT_ZONES = frozenset({"localtime", "posixrules"})
 _NOT_AREAS = ("posix/", "right/")
+_MAX_LENGTH = 64
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 # Offsets lie within a day of UTC, so a jump older than this cannot reach the present wall clock.
@@ -39,6 +40,14 @@ class Fold(Enum):
 
     FIRST = "fires in the first pass only"
     BOTH = "fires in both passes"
+
+
+class Mark(Enum):
+    """What the wall clock is doing at an instant, where that is out of the ordinary."""
+
+    AFTER_GAP = "the clock has just jumped ahead"
+    FIRST_SHOWING = "the clock will show this time again"
+    SECOND_SHOWING = "the clock shows this time again"
 
 
 class DstRule(NamedTuple):
@@ -113,6 +122,15 @@ class Zone:
     def offset_at(self, instant: datetime) -> timedelta:
         return self.span_at(instant).shift
 
+    def mark_at(self, instant: datetime) -> Mark | None:
+        """None on ordinary days."""
+        span = self.span_at(instant)
+        if instant == span.start and span.wall_start > span.fresh:
+            return Mark.AFTER_GAP
+        if instant < span.settled_from:
+            return Mark.SECOND_SHOWING
+        return None if instant < span.settled_until else Mark.FIRST_SHOWING
+
     def place(self, wall: datetime) -> Placed | None:
         """The first instant that shows the wall time, or the end of the gap it falls into."""
         for span in self.spans_from(max(wall - _DAY, EARLIEST)):
@@ -185,23 +203,19 @@ def _cut(span: Span, first: datetime, beyond: datetime) -> Span:
     """The part of a span inside one year; a year's end is a jump by nothing."""
     fresh = max(span.fresh, first + span.shift) if span.start < first else span.fresh
     start, end = max(span.start, first), min(span.end, beyond)
-    return Span(
-        max(span.settled_from, first), min(span.settled_until, beyond), span.shift, start, end, fresh
-    )
+    return Span(max(span.settled_from, first), min(span.settled_until, beyond), span.shift, start, end, fresh)
 
 
 @lru_cache(maxsize=1024)
 def find_zone(name: str) -> Zone:
     """The zone of an IANA name; directories, files and paths are not names."""
-    known = len(name) <= 64 and _NAME.fullmatch(name) and name not in _NOT_ZONES
+    known = len(name) <= _MAX_LENGTH and _NAME.fullmatch(name) and name not in _NOT_ZONES
     if known and not name.startswith(_NOT_AREAS):
         try:
             return Zone(name, ZoneInfo(name))
         except (ZoneInfoNotFoundError, ValueError, OSError):
             pass  # a directory, a data file or nothing at all: one answer for all of them
-    raise UnknownZoneError(
-        f"timezone: unknown timezone '{clip(name)}'", field="timezone", value=clip(name)
-    )
+    raise UnknownZoneError(f"timezone: unknown timezone '{clip(name)}'", field="timezone", value=clip(name))
 
 
 @lru_cache(maxsize=256)

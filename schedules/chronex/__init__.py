@@ -8,5 +8,17 @@ their starting point from `reference`.
 from schedules.chronex.build import ValidationResult, parse, validate
 from schedules.chronex.expression import Expression, Plan
 from schedules.chronex.options import Options
+from schedules.chronex.trigger import TriggerDefinition
+from schedules.errors import ChronexError, Problem
 
-__all__ = ["Expression", "Options", "Plan", "ValidationResult", "parse", "validate"]
+__all__ = [
+    "ChronexError",
+    "Expression",
+    "Options",
+    "Plan",
+    "Problem",
+    "TriggerDefinition",
+    "ValidationResult",
+    "parse",
+    "validate",
+]

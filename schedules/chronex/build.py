@@ -1,11 +1,11 @@
-"""A Chronex text, a reference and a zone in -> an expression or a validation result out; one parser serves both."""
+"""A Chronex text, a reference and a zone in -> an expression out, or all that is wrong with it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from schedules.chronex import problems as found
 from schedules.chronex.expression import (
@@ -14,14 +14,14 @@ from schedules.chronex.expression import (
     Expression,
     OnceExpression,
 )
-from schedules.moments import format_offset
 from schedules.chronex.options import Options
 from schedules.chronex.parser import CronBody, Draft, EveryBody, OnceBody, read
 from schedules.durations import format_duration
 from schedules.errors import ChronexError, Problem, UnknownZoneError
 from schedules.instants import shifted, utc
+from schedules.moments import format_offset
 from schedules.recurrence import Recurrence
-from schedules.timetable import Timetable
+from schedules.timetable import Pattern, Timetable
 from schedules.zones import CHRONEX_FIXED, CHRONEX_INTERVAL, UTC_ZONE, Zone, zone_of
 
 SEARCH_YEARS = 40
@@ -46,7 +46,7 @@ def parse(
     trigger_id: str = "",
 ) -> Expression:
     """The expression a text stands for; ChronexError with every problem otherwise."""
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers pass JSON
+    if not isinstance(cast("object", text), str):  # callers pass on what they read from JSON
         raise ChronexError(read(text).errors)
     return _parse(text, reference, timezone, trigger_id)
 
@@ -88,13 +88,13 @@ class _Setting(NamedTuple):
     options: Options
     trigger_id: str
 
-    def head(self, body: str) -> tuple[str, str, str | None, str, Options, str]:
+    def head(self, body: str) -> tuple[str, str, str | None, Zone, Options, str]:
         """The leading values of every expression, with the canonical text built around the body."""
-        declared = self.draft.zone and self.draft.zone.name
+        declared = self.draft.zone.name if self.draft.zone else None
         canonical = f"TZ={declared} {body}" if declared else body
         if options := self.draft.options.canonical:
             canonical = f"{canonical} {{{options}}}"
-        return self.draft.text, canonical, declared, self.zone.name, self.options, self.trigger_id
+        return self.draft.text, canonical, declared, self.zone, self.options, self.trigger_id
 
 
 def _default_zone(timezone: str | tzinfo | None, draft: Draft) -> Zone:
@@ -119,15 +119,15 @@ def _resolve_options(draft: Draft, zone: Zone) -> Options:
 
 
 def _cron(made: _Setting, body: CronBody) -> CronExpression:
-    table = Timetable(
+    pattern = Pattern(
         body.second.mask,
         body.minute.mask,
         body.hour.mask,
         body.month_days.rule,
         body.month.mask,
         body.week_days.rule,
-        years=SEARCH_YEARS,
     )
+    table = Timetable(pattern, years=SEARCH_YEARS)
     is_interval = body.second.is_interval or body.minute.is_interval or body.hour.is_interval
     rule = CHRONEX_INTERVAL if is_interval else CHRONEX_FIXED
     is_bounded = made.options.from_ is not None or made.options.until is not None
@@ -145,13 +145,17 @@ def _every(made: _Setting, body: EveryBody, anchor: datetime | None) -> EveryExp
 
 
 def _once(made: _Setting, body: OnceBody, anchor: datetime | None) -> OnceExpression:
-    if body.moment is not None:
-        at = body.moment.starts(made.zone)
-    else:
-        at = anchor and shifted(anchor, body.delay)
+    at = _once_at(made, body, anchor)
     if at is None:
         raise ChronexError((found.bad_once(body.value, body.position),), made.draft.warnings)
     offset = body.moment.offset if body.moment else None
     shown = made.zone.offset_at(at) if offset is None else offset
     text = (at + shown).replace(tzinfo=None).isoformat(timespec="seconds") + format_offset(shown)
     return OnceExpression(*made.head(f"@once {text}"), at)
+
+
+def _once_at(made: _Setting, body: OnceBody, anchor: datetime | None) -> datetime | None:
+    """None where the instant lies outside the supported years."""
+    if body.moment is not None:
+        return body.moment.starts(made.zone)
+    return None if anchor is None else shifted(anchor, body.delay)

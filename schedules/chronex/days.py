@@ -14,6 +14,7 @@ _LAST_BUT = re.compile(r"L-([0-9]{1,3})")
 _NEAREST = re.compile(r"([0-9]{1,3})W")
 _LAST_WEEKDAY = re.compile(r"([0-9]|[A-Za-z]{3})L")
 _NTH_WEEKDAY = re.compile(r"([0-9]|[A-Za-z]{3})#([0-9])")
+_MOST_WEEKS = 5
 _LONGEST_BACK = 30  # L-30 is the first of a long month; beyond that no month has a day
 
 
@@ -67,8 +68,8 @@ def parse_week_days(text: str) -> WeekDayField:
 
 def _marked(day: str, mark: str, nth: int, text: str) -> WeekDayField:
     number = WEEK_DAY.number(day)
-    if number is None or (mark != "L" and not 1 <= nth <= 5):
+    if number is None or (mark != "L" and not 1 <= nth <= _MOST_WEEKS):
         return WeekDayField(WeekDays("any"), text, (WEEK_DAY.refuse(text, 0),))
-    sunday_first = WEEK_DAY.fold(number)
-    rule = WeekDays("last", sunday_first) if mark == "L" else WeekDays("nth", sunday_first, nth)
-    return WeekDayField(rule, f"{sunday_first}{mark}")
+    weekday = WEEK_DAY.fold(number)
+    rule = WeekDays("last", weekday) if mark == "L" else WeekDays("nth", weekday, nth)
+    return WeekDayField(rule, f"{weekday}{mark}")

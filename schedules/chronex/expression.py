@@ -12,6 +12,7 @@ from schedules.durations import milliseconds
 from schedules.instants import MILLISECOND, TICK, each, rfc3339, shifted, utc
 from schedules.kron.generator import draw_below
 from schedules.recurrence import Recurrence
+from schedules.zones import Zone
 
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
@@ -32,13 +33,18 @@ class Expression:
     text: str
     canonical: str
     declared_timezone: str | None
-    timezone: str
+    zone: Zone
     options: Options
     trigger_id: str
 
     @property
     def kind(self) -> Literal["cron", "every", "once"]:
         raise NotImplementedError
+
+    @property
+    def timezone(self) -> str:
+        """The zone in force: the text's own, else the caller's, else UTC."""
+        return self.zone.name
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -9,10 +9,9 @@ from functools import lru_cache
 
 from schedules.chronex.problems import bad_step, out_of_range
 from schedules.errors import Problem
+from schedules.months import DAY_NAMES, MONTH_NAMES
 
 _DIGITS = re.compile(r"[0-9]{1,18}")
-MONTH_NAMES = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
-DAY_NAMES = "SUN MON TUE WED THU FRI SAT".split()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from schedules.chronex import problems as found
-from schedules.moments import Moment, parse_moment
 from schedules.durations import format_duration, parse_duration
 from schedules.errors import Problem
+from schedules.moments import Moment, parse_moment
 from schedules.zones import Zone
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -51,8 +51,8 @@ class OptionsDraft:
             jitter=self.durations.get("jitter", timedelta()),
             stagger=self.durations.get("stagger", timedelta()),
             window=self.durations.get("window"),
-            from_=starts and starts.starts(zone),
-            until=ends and ends.ends(zone),
+            from_=starts.starts(zone) if starts else None,
+            until=ends.ends(zone) if ends else None,
             max=self.max,
             tags=self.tags,
         )

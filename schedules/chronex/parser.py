@@ -9,10 +9,10 @@ from datetime import timedelta
 from schedules.chronex import problems as found
 from schedules.chronex.days import MonthDayField, WeekDayField, parse_month_days, parse_week_days
 from schedules.chronex.fields import HOUR, MINUTE, MONTH, SECOND, Field, parse_field
-from schedules.moments import Moment, parse_moment
 from schedules.chronex.options import OptionsDraft, no_options, parse_options
 from schedules.durations import format_duration, parse_duration
 from schedules.errors import Problem, UnknownZoneError
+from schedules.moments import Moment, parse_moment
 from schedules.zones import Zone, find_zone
 
 MAX_LENGTH = 4096
@@ -111,20 +111,24 @@ def _split_options(text: str, problems: list[Problem]) -> tuple[str, OptionsDraf
     opening, closing = text.find("{"), text.find("}")
     if opening < 0 and closing < 0:
         return text, no_options()
-    reason, at = _brace_problem(text, opening, closing)
+    reason, at = _misplaced(text, opening, closing) or _malformed(text, opening, closing)
     if reason:
         problems.append(found.structure(reason, text[at:], at))
         return text[: opening if opening >= 0 else closing], no_options()
     return text[:opening], parse_options(text[opening + 1 : closing], opening + 1)
 
 
-def _brace_problem(text: str, opening: int, closing: int) -> tuple[str, int]:
+def _misplaced(text: str, opening: int, closing: int) -> tuple[str, int] | None:
     if opening < 0 or 0 <= closing < opening:
         return "options: '}' without '{'", closing
     if closing < 0:
         return "options: '{' without '}'", opening
     if "{" in text[opening + 1 : closing]:
         return "options: braces do not nest", text.find("{", opening + 1)
+    return None
+
+
+def _malformed(text: str, opening: int, closing: int) -> tuple[str, int]:
     if text[closing + 1 :].strip(_BLANK):
         return "options: text after '}'", closing + 1
     if not text[opening + 1 : closing].strip(_BLANK):
@@ -178,7 +182,7 @@ def _cron(tokens: list[Token], problems: list[Problem]) -> CronBody:
         parse_field(MONTH, month),
         parse_week_days(week_days),
     )
-    fields = (second, *body) if seconds else body
+    fields: tuple[Field | MonthDayField | WeekDayField, ...] = (second, *body) if seconds else body
     for field, (_, position) in zip(fields, tokens, strict=True):
         if field.problems:
             problems.extend(problem.moved(position) for problem in field.problems)

@@ -8,10 +8,11 @@ from datetime import date, datetime
 from functools import lru_cache
 
 from schedules.errors import DecisionError, clip
+from schedules.months import DAY_NAMES, MONTH_NAMES
 
 MAX_LENGTH = 4096
-_MONTHS = {name: n for n, name in enumerate("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split(), 1)}
-_DAYS = {name: n for n, name in enumerate("SUN MON TUE WED THU FRI SAT".split())}
+_MONTHS = {name: n for n, name in enumerate(MONTH_NAMES, 1)}
+_DAYS = {name: n for n, name in enumerate(DAY_NAMES)}
 _NUMBER = re.compile(r"[0-9]{1,2}")
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -127,9 +127,7 @@ def _check(request: DecisionRequest) -> tuple[Transform, Rules, Zone]:
     try:
         return shape, rules, find_zone(request.timezone)
     except UnknownZoneError as error:
-        raise DecisionError(
-            "invalid_timezone", error.message, field="timezone", value=error.value
-        ) from None
+        raise DecisionError("invalid_timezone", error.message, field="timezone", value=error.value) from None
 
 
 def _one_of(kind: str, field: str, value: str, known: tuple[str, ...]) -> None:
@@ -158,9 +156,7 @@ def _window(nominal: datetime, mode: str, duration: timedelta) -> tuple[datetime
         return _at_second(start), _at_second(start + length)
     except OverflowError:
         message = f"window_duration: {duration} leaves the calendar"
-        raise DecisionError(
-            "invalid_window", message, field="window_duration", value=str(duration)
-        ) from None
+        raise DecisionError("invalid_window", message, field="window_duration", value=str(duration)) from None
 
 
 def _at_second(nanoseconds: int) -> datetime:

@@ -19,6 +19,7 @@ _NAMES = ("tz", "win", "dist", "seed", "policy", "only", "avoid")
 _MAY_REPEAT = ("only", "avoid")
 _MODIFIER = re.compile(r'\s*@([A-Za-z]+)\(((?:[^()"]|"(?:[^"\\]|\\.)*")*)\)(?=\s|$)', re.ASCII)
 _ARGUMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PLAIN = re.compile(r'[^\s,()"\\=]+')
 # Any instant will do: a decision is only made to have every setting checked.
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -161,9 +162,8 @@ def _pairs(name: str, modifier: Modifier, arguments: list[str]) -> dict[str, str
 
 
 def _unquoted(value: str) -> str:
-    if len(value) < 2 or not value.startswith('"'):
-        return value
-    return re.sub(r"\\(.)", r"\1", value[1:-1])
+    quoted = _QUOTED.fullmatch(value)
+    return re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else value
 
 
 def _quoted(value: str) -> str:
