@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002 - the signatures are Django's
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import DurationField, ExpressionWrapper, F, QuerySet
@@ -22,9 +22,9 @@ SILENT_AFTER = timedelta(seconds=10)
 @admin.register(Beat)
 class BeatAdmin(PlainAdmin[Beat]):
     list_display: Any = ["name_shown", "alive", "age_shown", "ticked", "started", "took"]
-    fields: Any = list_display
-    readonly_fields: Any = list_display
-    sortable_by: Any = []
+    fields: ClassVar[Any] = list_display
+    readonly_fields: ClassVar[Any] = list_display
+    sortable_by: ClassVar[Any] = []
     search_fields = ["name"]
     actions = None
 

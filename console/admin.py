@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002 - the signatures are Django's
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
@@ -76,8 +76,8 @@ class JobBoard(JobAdmin):
     list_display: Any = [
         "name_shown", "state", "last_outcome", "next_run", "schedule_shown", "origin_shown",
     ]  # fmt: skip
-    fields: Any = [*JobAdmin.fields[:2], ("next_run", "problem_shown"), *JobAdmin.fields[2:]]
-    readonly_fields: Any = ["problem_shown", "next_run", *JobAdmin.readonly_fields]
+    fields: ClassVar[Any] = [*JobAdmin.fields[:2], ("next_run", "problem_shown"), *JobAdmin.fields[2:]]
+    readonly_fields: ClassVar[Any] = ["problem_shown", "next_run", *JobAdmin.readonly_fields]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[Listing]:
         return JobListing

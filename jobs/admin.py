@@ -5,7 +5,7 @@ Links to the ledger go by address: what became of a job is shown by the packages
 
 # ruff: noqa: ARG002 - the signatures are Django's
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -118,11 +118,11 @@ class JobAdmin(DefinitionAdmin):
     search_help_text = "Name, or id such as job_…"
     actions = ["run_now", "pause", "resume"]
     change_form_outer_before_template = "jobs/job_buttons.html"
-    fields: Any = [
+    fields: ClassVar[Any] = [
         "name", ("state", "full_id"), "ownership", "schedule", "config", "metadata",
         ("enabled", "paused"), ("version", "created", "changed"),
     ]  # fmt: skip
-    readonly_fields: Any = [
+    readonly_fields: ClassVar[Any] = [
         "name", "state", "full_id", "ownership", "paused", "version", "created", "changed",
     ]  # fmt: skip
 
@@ -195,6 +195,9 @@ class JobAdmin(DefinitionAdmin):
             self._press(request, button, job)
 
     def _press(self, request: HttpRequest, button: Button, job: Job) -> None:
+        if job.removed:
+            self.message_user(request, f"“{job.name}” is no longer registered.", messages.ERROR)
+            return
         try:
             pressed = button.press(job)
         except PunctualError as error:
@@ -236,15 +239,15 @@ class TaskAdmin(DefinitionAdmin):
     list_display: Any = ["name_shown", "job_shown", "function_shown", "position", "retired"]
     list_filter = [("job", AutocompleteSelectFilter)]
     list_select_related = ["job"]
-    sortable_by: Any = []
+    sortable_by: ClassVar[Any] = []
     ordering = ["job__name", "position"]
     search_fields = ["name", "job__name"]
     search_help_text = "Name of the task or its job, or id such as task_…"
-    fields: Any = [
+    fields: ClassVar[Any] = [
         "name", ("job_shown", "full_id"), ("function_shown", "position"), "config_shown",
         ("runs", "retired"), ("created", "changed"),
     ]  # fmt: skip
-    readonly_fields: Any = flatten(fields)
+    readonly_fields: ClassVar[Any] = flatten(fields)
 
     def has_change_permission(self, request: HttpRequest, obj: Task | None = None) -> bool:
         return False

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.db.models import Model
@@ -105,9 +106,10 @@ def anchor(url: str, text: object) -> SafeString:
     )
 
 
-def list_url(model: str, **lookups: object) -> str:
+def list_url(model: str, **lookups: str | UUID) -> str:
     """The list of `app_model`, narrowed: packages point at each other's pages by address."""
-    return f"{reverse(f'admin:{model}_changelist')}?{urlencode(lookups)}"
+    query = urlencode({key: str(value) for key, value in lookups.items()})
+    return f"{reverse(f'admin:{model}_changelist')}?{query}"
 
 
 def instant(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString | str:
@@ -151,7 +153,8 @@ def document(value: Any) -> SafeString | str:
 def preformatted(text: str) -> SafeString | str:
     if not text:
         return NOTHING
-    return format_html('<pre class="overflow-x-auto whitespace-pre-wrap break-words text-xs">{}</pre>', text)
+    style = "white-space: pre-wrap; overflow-wrap: anywhere"
+    return format_html('<pre class="text-xs" style="{}">{}</pre>', style, text)
 
 
 def zone_of(job: Job) -> ZoneInfo | None:

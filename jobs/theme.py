@@ -6,7 +6,7 @@ A ledger grows to millions of rows, so a list never counts: it reads one row mor
 # ruff: noqa: ARG002 - the signatures are Django's
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from django.contrib.admin.options import ShowFacets
 from django.core.paginator import Page, Paginator
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.contrib.admin.views.main import ChangeList
 
-    AnyPage, AnyPaginator = Page[Any], Paginator[Any]
+    AnyPage: TypeAlias = Page[Any]
+    AnyPaginator: TypeAlias = Paginator[Any]
 else:
     # The theme ships no types; to a type checker these are the Django classes they extend.
     from unfold.admin import ModelAdmin as Themed
@@ -70,11 +71,11 @@ class Uncounted(AnyPaginator):
         return UNKNOWN
 
     def page(self, number: int | str) -> Glimpse:
-        number = self.validate_number(number)
-        start = (number - 1) * self.per_page
+        valid = self.validate_number(number)
+        start = (valid - 1) * self.per_page
         rows = list(self.object_list[start : start + self.per_page + 1])
         self.more = len(rows) > self.per_page
-        return Glimpse(rows[: self.per_page], number, self)
+        return Glimpse(rows[: self.per_page], valid, self)
 
 
 class Listing(ChangeList):

@@ -1,6 +1,6 @@
 """The ledger in the admin: occurrences → runs → attempts, and back up. Nothing here writes."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.utils import flatten, flatten_fieldsets
@@ -41,7 +41,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
     list_defer = ["config", "args", "report"]
     ordering = ["-scheduled_for"]
     search_help_text = "Name of a job, or id such as occ_…"
-    fieldsets: Any = [
+    fieldsets: ClassVar[Any] = [
         (None, {"fields": [
             ("job_shown", "full_id"), ("state_shown", "reason"), ("cause", "job_version"),
             ("scheduled", "chosen"), ("fired", "late"), ("started", "deadline"), ("finished", "took"),
@@ -50,7 +50,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
             "created", "exclusive", "args_shown", "config_shown", "report_shown",
         ]}),
     ]  # fmt: skip
-    readonly_fields: Any = flatten_fieldsets(fieldsets)
+    readonly_fields: ClassVar[Any] = flatten_fieldsets(fieldsets)
 
     scheduled = moment("scheduled_for", "scheduled for")
     chosen = moment("run_at", "chosen time")
@@ -100,7 +100,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     list_defer = ["policy", "occurrence__config", "occurrence__args", "occurrence__report"]
     ordering = ["-occurrence__scheduled_for", "occurrence_id", "position"]
     search_help_text = "Name of a job, or id such as run_…"
-    fieldsets: Any = [
+    fieldsets: ClassVar[Any] = [
         (None, {"fields": [
             ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("state_shown", "reason"),
             ("attempts_made", "position"), ("available", "dispatched"), ("started", "finished"),
@@ -108,7 +108,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
         ]}),
         ("Details", {"classes": ["collapse"], "fields": ["policy_shown"]}),
     ]  # fmt: skip
-    readonly_fields: Any = flatten_fieldsets(fieldsets)
+    readonly_fields: ClassVar[Any] = flatten_fieldsets(fieldsets)
 
     available = moment("available_at", "may start from")
     dispatched = moment("dispatched_at", "sent")
@@ -163,12 +163,12 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
     ]  # fmt: skip
     ordering = ["-run__occurrence__scheduled_for", "run_id", "number"]
     search_help_text = "Name of a job, or id such as attempt_…"
-    fields: Any = [
+    fields: ClassVar[Any] = [
         ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("run_shown", "number"),
         ("state_shown", "worker"), ("started", "finished"), ("took", "error_type"),
         ("lease", "heartbeat"), "error_full", "traceback_shown",
     ]  # fmt: skip
-    readonly_fields: Any = flatten(fields)
+    readonly_fields: ClassVar[Any] = flatten(fields)
 
     started = moment("started_at", "started")
     finished = moment("finished_at", "finished")

@@ -15,21 +15,23 @@ from jobs.display import instant, link, short_id, shortened, span, zone_of
 from jobs.ids import parsed
 from jobs.models import Job
 from jobs.theme import PlainAdmin
-from occurrences.badges import State, state_badge
+from occurrences.badges import state_badge
+from occurrences.states import AttemptState, OccurrenceState, RunState
 
 Row = TypeVar("Row", bound=Model)
 Shown = SafeString | str
+States = type[OccurrenceState] | type[RunState] | type[AttemptState]
 
 
 class LedgerAdmin(PlainAdmin[Row]):
     """Read-only: the ledger's only writer is `transitions.py`."""
 
     actions = None
-    sortable_by: Any = []  # a click on a column without an index would sort millions of rows
+    sortable_by: ClassVar[Any] = []  # a click on a column without an index would sort millions of rows
     search_fields = ["id"]  # turns the search box on; `get_search_results` does the looking up
     id_kind: ClassVar[str]
     job_path: ClassVar[str]
-    states: ClassVar[Callable[[str], State]]
+    states: ClassVar[States]
 
     def has_change_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
         return False
@@ -68,7 +70,7 @@ class LedgerAdmin(PlainAdmin[Row]):
 
     @admin.display(description="state")
     def state_shown(self, row: Any) -> Shown:
-        return state_badge(type(self).states(row.state), getattr(row, "reason", ""))
+        return state_badge(self.states(row.state), getattr(row, "reason", ""))
 
     @admin.display(description="took")
     def took(self, row: Any) -> Shown:
