@@ -16,7 +16,7 @@ from schedules.errors import CronCalculationError, InvalidCronExpressionError
 from schedules.instants import TICK, clamp, utc
 from schedules.months import MonthDays, WeekDays
 from schedules.recurrence import Recurrence
-from schedules.timetable import Pattern, Timetable
+from schedules.timetable import Pattern, Timetable, timetable
 from schedules.zones import POSIX, Zone, zone_of
 
 SEARCH_YEARS = 10
@@ -111,7 +111,7 @@ def parse(text: str) -> PosixCron:
     month_days = MonthDays("any") if fields[2] == "*" else MonthDays("set", days)
     week_days = WeekDays("any") if fields[4] == "*" else WeekDays("set", weekdays)
     pattern = Pattern(1, minutes, hours, month_days, months, week_days)
-    table = Timetable(pattern, years=SEARCH_YEARS)
+    table = timetable(pattern, SEARCH_YEARS)
     if table.never_fires():
         raise InvalidCronExpressionError(text, "day", "names no day that the months have")
     return PosixCron(text, table)

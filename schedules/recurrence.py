@@ -8,7 +8,7 @@ however far the result is; only a fold that repeats what was just shown needs a 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -22,14 +22,14 @@ _HOUR = timedelta(hours=1)
 class Recurrence:
     """When a pattern fires in a zone."""
 
-    __slots__ = ("_after", "_is_utc", "_spans", "rule", "table", "zone")
+    __slots__ = ("_after", "_is_utc", "_settled", "rule", "table", "zone")
 
     def __init__(self, table: Timetable, zone: Zone, rule: DstRule) -> None:
         self.table = table
         self.zone = zone
         self.rule = rule
         self._is_utc = zone.is_utc
-        self._spans = zone.spans
+        self._settled = zone.settled
         self._after = table.after
 
     def next_after(self, instant: datetime) -> datetime | None:
@@ -38,14 +38,14 @@ class Recurrence:
             instant = utc(instant)
         if self._is_utc:
             return self._after(instant)
-        for span in self._spans(instant.year):
-            if instant < span.settled_until:
-                if instant >= span.settled_from:
-                    wall = self._after(instant + span.shift)
+        for begin, end, shift in self._settled.get(instant.year, ()):
+            if instant < end:
+                if instant >= begin:
+                    wall = self._after(instant + shift)
                     if wall is None:
                         return None
-                    found = wall - span.shift
-                    if found < span.settled_until:
+                    found = wall - shift
+                    if found < end:
                         return found
                 break
         return self._across_jumps(clamp(instant))
@@ -105,7 +105,7 @@ class Recurrence:
 
 
 @lru_cache(maxsize=256)
-def _offsets_in_hour(minutes: int, seconds: int) -> tuple[timedelta, ...]:
+def _offsets_in_hour(minutes: int, seconds: int) -> Sequence[timedelta]:
     return tuple(
         timedelta(minutes=minute, seconds=second)
         for minute in range(60)

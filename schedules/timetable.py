@@ -13,6 +13,7 @@ from typing import NamedTuple
 from schedules.months import SHAPES, MonthDays, WeekDays, day_masks
 
 _NONE = 255
+_EVERY_MONTH = 0b1_1111_1111_1110
 
 
 @lru_cache(maxsize=4096)
@@ -48,6 +49,12 @@ class Pattern(NamedTuple):
     week_days: WeekDays
 
 
+@lru_cache(maxsize=4096)
+def timetable(pattern: Pattern, years: int) -> Timetable:
+    """One shared timetable per pattern: many jobs, few patterns."""
+    return Timetable(pattern, years=years)
+
+
 class Timetable:
     """An immutable pattern of seconds, minutes, hours, days and months."""
 
@@ -57,8 +64,11 @@ class Timetable:
         "_after_month",
         "_after_second",
         "_days",
-        "_first",
+        "_every_day",
+        "_first_hour",
+        "_first_minute",
         "_first_month",
+        "_first_second",
         "_sub_minute",
         "hours",
         "minutes",
@@ -84,33 +94,38 @@ class Timetable:
         self._after_hour = _successors(hours, 24)
         self._after_month = _successors(months, 13)
         self._days = day_masks(month_days, week_days)
-        self._first = (lowest(hours), lowest(minutes), lowest(seconds))
+        self._first_hour = lowest(hours)
+        self._first_minute = lowest(minutes)
+        self._first_second = lowest(seconds)
+        self._every_day = month_days.kind == week_days.kind == "any" and months == _EVERY_MONTH
         self._first_month = lowest(months)
 
     def after(self, wall: datetime) -> datetime | None:
         """The first match later than the wall time, or None within the search limit."""
         year, month, day = wall.year, wall.month, wall.day
+        if self._every_day or self.matches_day(wall):
+            # Inlined rather than called: this is the path nearly every step of a job takes.
+            hour = wall.hour
+            if self.hours >> hour & 1:
+                minute = wall.minute
+                if self._sub_minute and self.minutes >> minute & 1:
+                    second = self._after_second[wall.second]
+                    if second < _NONE:
+                        return datetime(year, month, day, hour, minute, second, 0, UTC)
+                minute = self._after_minute[minute]
+                if minute < _NONE:
+                    return datetime(year, month, day, hour, minute, self._first_second, 0, UTC)
+            hour = self._after_hour[hour]
+            if hour < _NONE:
+                minute = self._first_minute
+                return datetime(year, month, day, hour, minute, self._first_second, 0, UTC)
+        return self._on_a_later_day(year, month, day)
+
+    def _on_a_later_day(self, year: int, month: int, day: int) -> datetime | None:
         if self.months >> month & 1:
-            days = self._days[SHAPES[year % 400 * 12 + month]]
-            if days >> day & 1:
-                # Inlined rather than called: this is the path nearly every step of a job takes.
-                hour = wall.hour
-                if self.hours >> hour & 1:
-                    minute = wall.minute
-                    if self._sub_minute and self.minutes >> minute & 1:
-                        second = self._after_second[wall.second]
-                        if second < _NONE:
-                            return datetime(year, month, day, hour, minute, second, 0, UTC)
-                    minute = self._after_minute[minute]
-                    if minute < _NONE:
-                        return datetime(year, month, day, hour, minute, self._first[2], 0, UTC)
-                hour = self._after_hour[hour]
-                if hour < _NONE:
-                    _, minute, second = self._first
-                    return datetime(year, month, day, hour, minute, second, 0, UTC)
-            later = days >> day + 1
-            if later:
-                return self._at(year, month, day + 1 + lowest(later))
+            days = self._days[SHAPES[year % 400 * 12 + month]] >> day + 1
+            if days:
+                return self._at(year, month, day + (days & -days).bit_length())
         return self._in_a_later_month(year, month)
 
     def _in_a_later_month(self, year: int, month: int) -> datetime | None:
@@ -127,8 +142,7 @@ class Timetable:
                 return self._at(year, month, lowest(days))
 
     def _at(self, year: int, month: int, day: int) -> datetime:
-        hour, minute, second = self._first
-        return datetime(year, month, day, hour, minute, second, 0, UTC)
+        return datetime(year, month, day, self._first_hour, self._first_minute, self._first_second, 0, UTC)
 
     def at_or_before(self, wall: datetime) -> datetime | None:
         """The last match not later than the wall time, or None within the search limit."""
@@ -172,8 +186,9 @@ class Timetable:
 
     def matches_day(self, wall: datetime) -> bool:
         """Whether the calendar day of the wall time is one the pattern names."""
-        days = self._days[SHAPES[wall.year % 400 * 12 + wall.month]]
-        return bool(self.months >> wall.month & 1 and days >> wall.day & 1)
+        month = wall.month
+        days = self._days[SHAPES[wall.year % 400 * 12 + month]]
+        return bool(self.months >> month & days >> wall.day & 1)
 
     def matches_hour(self, wall: datetime) -> bool:
         """Whether the pattern fires in the hour of the wall time at all."""

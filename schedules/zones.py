@@ -83,6 +83,9 @@ class Span(NamedTuple):
         return self.end + self.shift
 
 
+Settled = tuple[datetime, datetime, timedelta]
+
+
 class Placed(NamedTuple):
     """Where a wall time lies on the time line."""
 
@@ -93,13 +96,14 @@ class Placed(NamedTuple):
 class Zone:
     """A time zone as a lazily filled table of spans per UTC year."""
 
-    __slots__ = ("_years", "info", "is_utc", "name")
+    __slots__ = ("_years", "info", "is_utc", "name", "settled")
 
     def __init__(self, name: str, info: tzinfo) -> None:
         self.name = name
         self.info = info
         self.is_utc = name in {"UTC", "Etc/UTC"}
         self._years: dict[int, tuple[Span, ...]] = {}
+        self.settled: dict[int, tuple[Settled, ...]] = {}
 
     def spans(self, year: int) -> tuple[Span, ...]:
         """The spans of one UTC year; none outside the supported years."""
@@ -107,6 +111,8 @@ class Zone:
         found = self._years.get(year)
         if found is None:
             found = self._years[year] = _spans_of_year(self.info, year)
+            # The same three values as plain tuples: unpacking them is what the hot path can afford.
+            self.settled[year] = tuple((s.settled_from, s.settled_until, s.shift) for s in found)
         return found
 
     def spans_from(self, instant: datetime) -> Iterator[Span]:

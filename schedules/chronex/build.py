@@ -14,18 +14,18 @@ from schedules.chronex.expression import (
     Expression,
     OnceExpression,
 )
-from schedules.chronex.options import Options
+from schedules.chronex.options import NO_OPTIONS, Options
 from schedules.chronex.parser import CronBody, Draft, EveryBody, OnceBody, read
 from schedules.durations import format_duration
 from schedules.errors import ChronexError, Problem, UnknownZoneError
 from schedules.instants import shifted, utc
 from schedules.moments import format_offset
 from schedules.recurrence import Recurrence
-from schedules.timetable import Pattern, Timetable
+from schedules.timetable import Pattern, timetable
 from schedules.zones import CHRONEX_FIXED, CHRONEX_INTERVAL, UTC_ZONE, Zone, zone_of
 
 SEARCH_YEARS = 40
-_NO_OPTIONS = Options()
+_DEFAULTS = Options()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class _Setting(NamedTuple):
         """The leading values of every expression, with the canonical text built around the body."""
         declared = self.draft.zone.name if self.draft.zone else None
         canonical = f"TZ={declared} {body}" if declared else body
-        if options := self.draft.options.canonical:
-            canonical = f"{canonical} {{{options}}}"
+        if self.draft.options is not NO_OPTIONS:
+            canonical = f"{canonical} {{{self.draft.options.canonical}}}"
         return self.draft.text, canonical, declared, self.zone, self.options, self.trigger_id
 
 
@@ -108,8 +108,8 @@ def _default_zone(timezone: str | tzinfo | None, draft: Draft) -> Zone:
 
 
 def _resolve_options(draft: Draft, zone: Zone) -> Options:
-    if not draft.options.positions:
-        return _NO_OPTIONS
+    if draft.options is NO_OPTIONS:
+        return _DEFAULTS
     options = draft.options.resolve(zone)
     if options.from_ and options.until and options.from_ >= options.until:
         position = draft.options.positions["from"]
@@ -127,7 +127,7 @@ def _cron(made: _Setting, body: CronBody) -> CronExpression:
         body.month.mask,
         body.week_days.rule,
     )
-    table = Timetable(pattern, years=SEARCH_YEARS)
+    table = timetable(pattern, SEARCH_YEARS)
     is_interval = body.second.is_interval or body.minute.is_interval or body.hour.is_interval
     rule = CHRONEX_INTERVAL if is_interval else CHRONEX_FIXED
     is_bounded = made.options.from_ is not None or made.options.until is not None

@@ -68,13 +68,12 @@ class OptionsDraft:
         return ", ".join(f"{key}:{values[key]}" for key in sorted(values))
 
 
-def no_options() -> OptionsDraft:
-    return OptionsDraft({}, {}, {}, [], [])
+NO_OPTIONS = OptionsDraft({}, {}, {}, [], [])
 
 
 def parse_options(block: str, position: int) -> OptionsDraft:
     """The text between the braces, which starts at the given position of the expression."""
-    draft = no_options()
+    draft = OptionsDraft({}, {}, {}, [], [])
     for key, key_at, value, value_at in _pairs(block, position):
         if key not in KEYS:
             draft.problems.append(found.unknown_option(key, key_at))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from schedules.chronex import problems as found
 from schedules.chronex.days import MonthDayField, WeekDayField, parse_month_days, parse_week_days
 from schedules.chronex.fields import HOUR, MINUTE, MONTH, SECOND, Field, parse_field
-from schedules.chronex.options import OptionsDraft, no_options, parse_options
+from schedules.chronex.options import NO_OPTIONS, OptionsDraft, parse_options
 from schedules.durations import format_duration, parse_duration
-from schedules.errors import Problem, UnknownZoneError
+from schedules.errors import Problem, UnknownZoneError, clip
 from schedules.moments import Moment, parse_moment
 from schedules.zones import Zone, find_zone
 
@@ -25,13 +26,12 @@ ALIASES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_TOKEN = re.compile(r"[^ \t\r\n]+")
-_BLANK = " \t\r\n"
+_TOKEN = re.compile(r"[^\x09-\x0d\x1c-\x20]+")
+_BLANK = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
 _ONLY_AT_ZERO = Field(1, "", is_interval=False)
 
 
-@dataclass(frozen=True, slots=True)
-class CronBody:
+class CronBody(NamedTuple):
     second: Field
     minute: Field
     hour: Field
@@ -79,7 +79,25 @@ class Draft:
         return tuple(self.options.warnings)
 
 
-Token = tuple[str, int]
+class Tokens:
+    """Words between blanks; where each stands is worked out only when a finding needs it."""
+
+    __slots__ = ("_head", "skipped", "texts")
+
+    def __init__(self, head: str) -> None:
+        self._head = head
+        # `split` agrees with the pattern on ASCII and is several times faster.
+        self.texts = head.split() if head.isascii() else _TOKEN.findall(head)
+        self.skipped = 0
+
+    def skip(self) -> str:
+        self.skipped += 1
+        return self.texts.pop(0)
+
+    def position(self, index: int) -> int:
+        """Where a word starts; one past the last word is the end of the text."""
+        starts = [match.start() for match in _TOKEN.finditer(self._head)]
+        return [*starts, len(self._head)][index + self.skipped]
 
 
 def read(text: object) -> Draft:
@@ -90,11 +108,11 @@ def read(text: object) -> Draft:
         return _refused(text, found.structure(f"longer than {MAX_LENGTH} characters", text))
     problems: list[Problem] = []
     head, options = _split_options(text, problems)
-    tokens = [(match[0], match.start()) for match in _TOKEN.finditer(head)]
+    tokens = Tokens(head)
     zone = None
-    if tokens and tokens[0][0].startswith("TZ="):
-        zone = _zone(tokens.pop(0), problems)
-    body = _body(tokens, len(head), problems)
+    if tokens.texts and tokens.texts[0].startswith("TZ="):
+        zone = _zone(tokens, problems)
+    body = _body(tokens, problems)
     problems.extend(options.problems)
     draft = Draft(text, zone, body, options, problems)
     if isinstance(body, EveryBody):
@@ -103,18 +121,18 @@ def read(text: object) -> Draft:
 
 
 def _refused(text: str, problem: Problem) -> Draft:
-    return Draft(text, None, None, no_options(), [problem])
+    return Draft(text, None, None, NO_OPTIONS, [problem])
 
 
 def _split_options(text: str, problems: list[Problem]) -> tuple[str, OptionsDraft]:
     """The part before the braces, and what the braces hold."""
     opening, closing = text.find("{"), text.find("}")
     if opening < 0 and closing < 0:
-        return text, no_options()
+        return text, NO_OPTIONS
     reason, at = _misplaced(text, opening, closing) or _malformed(text, opening, closing)
     if reason:
         problems.append(found.structure(reason, text[at:], at))
-        return text[: opening if opening >= 0 else closing], no_options()
+        return text[: opening if opening >= 0 else closing], NO_OPTIONS
     return text[:opening], parse_options(text[opening + 1 : closing], opening + 1)
 
 
@@ -138,8 +156,9 @@ def _malformed(text: str, opening: int, closing: int) -> tuple[str, int]:
     return "", 0
 
 
-def _zone(token: Token, problems: list[Problem]) -> Zone | None:
-    name, position = token[0][3:], token[1] + 3
+def _zone(tokens: Tokens, problems: list[Problem]) -> Zone | None:
+    position = tokens.position(0) + 3
+    name = tokens.skip()[3:]
     try:
         return find_zone(name)
     except UnknownZoneError:
@@ -147,33 +166,36 @@ def _zone(token: Token, problems: list[Problem]) -> Zone | None:
         return None
 
 
-def _body(tokens: list[Token], end: int, problems: list[Problem]) -> Body | None:
-    if tokens and tokens[0][0].startswith("@"):
-        return _marked_body(tokens, end, problems)
-    if len(tokens) not in {5, 6}:
-        at = tokens[0][1] if tokens else 0
-        problems.append(found.field_count(len(tokens), " ".join(text for text, _ in tokens), at))
+def _body(tokens: Tokens, problems: list[Problem]) -> Body | None:
+    texts = tokens.texts
+    if texts and texts[0].startswith("@"):
+        return _marked_body(tokens, problems)
+    if len(texts) not in {5, 6}:
+        problems.append(found.field_count(len(texts), " ".join(texts), tokens.position(0)))
         return None
-    return _cron(tokens, problems)
+    return _cron(texts, tokens, problems)
 
 
-def _marked_body(tokens: list[Token], end: int, problems: list[Problem]) -> Body | None:
-    mark, at = tokens[0][0].lower(), tokens[0][1]
+def _marked_body(tokens: Tokens, problems: list[Problem]) -> Body | None:
+    texts, mark = tokens.texts, tokens.texts[0].lower()
     takes_value = mark in {"@every", "@once"}
     if mark not in ALIASES and not takes_value:
-        problems.append(found.structure(f"unknown alias '{tokens[0][0][:80]}'", tokens[0][0], at))
+        reason = f"unknown alias '{clip(texts[0])}'"
+        problems.append(found.structure(reason, texts[0], tokens.position(0)))
         return None
-    if extra := tokens[2 if takes_value else 1 :]:
-        problems.append(found.structure(f"unexpected text '{extra[0][0][:80]}'", *extra[0]))
+    expected = 2 if takes_value else 1
+    if extra := texts[expected:]:
+        reason = f"unexpected text '{clip(extra[0])}'"
+        problems.append(found.structure(reason, extra[0], tokens.position(expected)))
     if not takes_value:
-        return _cron([(part, at) for part in ALIASES[mark].split()], problems)
-    value, position = tokens[1] if len(tokens) > 1 else ("", end)
+        return _cron(ALIASES[mark].split(), tokens, problems)
+    value = texts[1] if texts[1:] else ""
     reader = _every if mark == "@every" else _once
-    return reader(value, position, problems)
+    return reader(value, tokens.position(1), problems)
 
 
-def _cron(tokens: list[Token], problems: list[Problem]) -> CronBody:
-    *seconds, minute, hour, month_days, month, week_days = (text for text, _ in tokens)
+def _cron(texts: list[str], tokens: Tokens, problems: list[Problem]) -> CronBody:
+    *seconds, minute, hour, month_days, month, week_days = texts
     second = parse_field(SECOND, seconds[0]) if seconds else _ONLY_AT_ZERO
     body = (
         parse_field(MINUTE, minute),
@@ -183,9 +205,10 @@ def _cron(tokens: list[Token], problems: list[Problem]) -> CronBody:
         parse_week_days(week_days),
     )
     fields: tuple[Field | MonthDayField | WeekDayField, ...] = (second, *body) if seconds else body
-    for field, (_, position) in zip(fields, tokens, strict=True):
+    for index, field in enumerate(fields):
         if field.problems:
-            problems.extend(problem.moved(position) for problem in field.problems)
+            start = tokens.position(index)
+            problems.extend(problem.moved(start) for problem in field.problems)
     return CronBody(second, *body, " ".join([field.canonical for field in fields]))
 
 
