@@ -17,9 +17,9 @@ def reserved(entry: Any, next_entry: Any) -> bool:
     """
     unclaimed = Q(last_run_at=None) | Q(last_run_at__lte=entry.last_run_at)
     rows = PeriodicTask.objects.filter(unclaimed, pk=entry.model.pk, enabled=True)
-    return (
-        rows.update(last_run_at=next_entry.model.last_run_at, total_run_count=F("total_run_count") + 1) == 1
-    )
+    run = {"last_run_at": next_entry.model.last_run_at, "total_run_count": F("total_run_count") + 1}
+    changed: int = rows.update(**run)
+    return changed == 1
 
 
 def refreshed(next_entry: Any) -> None:

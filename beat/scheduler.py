@@ -24,7 +24,7 @@ TROUBLE = (DatabaseError, InterfaceError, *BROKER_ERRORS)
 AFTER_TROUBLE = 1.0  # seconds: an outage is asked about once a second, not in a busy loop
 
 
-class Scheduler(DatabaseScheduler):  # type: ignore[misc] - django-celery-beat has no types
+class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat has no types
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._lost_races: set[str] = set()
@@ -51,7 +51,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] - django-celery-beat h
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         try:
-            delay = super().tick(*args, **kwargs)
+            delay: float = super().tick(*args, **kwargs)
             return min(delay, self._tick())
         except TROUBLE as error:
             line = " ".join(str(error).split())[:300]

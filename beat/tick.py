@@ -18,6 +18,7 @@ from occurrences.states import OccurrenceState, RunState
 from recovery import sweep
 from recovery.catchup import BATCH as CATCH_UP_BATCH
 from recovery.catchup import CaughtUp, catch_up
+from recovery.retries import release_due
 
 LONGEST_SLEEP = timedelta(seconds=1)
 AFTER_CONTENTION = timedelta(milliseconds=50)
@@ -30,12 +31,21 @@ class Ticked:
     queued: int = 0
     skipped: int = 0
     missed: int = 0
+    retried: int = 0
     contended: int = 0
     swept: sweep.Swept | None = None
 
     @property
     def quiet(self) -> bool:
-        counts = (self.planned, self.fired, self.queued, self.skipped, self.missed, self.contended)
+        counts = (
+            self.planned,
+            self.fired,
+            self.queued,
+            self.skipped,
+            self.missed,
+            self.retried,
+            self.contended,
+        )
         return not any(counts)
 
 
@@ -43,12 +53,15 @@ def run_once(now: datetime, *, sweeping: bool = True) -> Ticked:
     planned = _plan(now)
     caught = _catch_up(now)
     fired = _fire(now)
+    retried = release_due(now)
+    dispatch(retried, now=now, chords=False)
     return Ticked(
         planned=planned,
         fired=sum(item.fired for item in fired),
         queued=sum(item.queued for item in fired),
         skipped=sum(item.skipped for item in fired),
         missed=caught,
+        retried=len(retried),
         contended=fired[-1].contended,
         swept=sweep.run_once(now) if sweeping else None,
     )
@@ -91,4 +104,5 @@ def sleep_for(now: datetime) -> timedelta:
         Cursor.objects.filter(plan_at__isnull=False).aggregate(at=Min("plan_at"))["at"],
     ]
     times = [at - now for at in next_due if at is not None]
-    return max(min([*times, LONGEST_SLEEP]), timedelta())
+    wait: timedelta = min([*times, LONGEST_SLEEP])
+    return max(wait, timedelta())

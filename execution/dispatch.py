@@ -63,12 +63,11 @@ def _batches(runs: Iterable[TaskRun]) -> Iterable[list[TaskRun]]:
 
 def _send(runs: list[TaskRun], producer: Producer, *, chords: bool) -> None:
     occurrence = runs[0].occurrence
-    messages = [run_message(run) for run in runs]
     if chords and len(runs) > 1 and occurrence.config["mode"] == Mode.PARALLEL:
         # The callback is a hint: completion is decided from rows, with or without it.
-        members = group(message.set(ignore_result=False) for message in messages)
-        callback = settle_message(occurrence.id).set(argsrepr=label(runs[0], "settle"))
+        members = group(run_message(run, in_chord=True) for run in runs)
+        callback = settle_message(occurrence.id, label(runs[0], "settle"))
         chord(members, callback).apply_async(producer=producer)
         return
-    for message in messages:
-        message.apply_async(producer=producer)
+    for run in runs:
+        run_message(run).apply_async(producer=producer)

@@ -14,21 +14,27 @@ SETTLE = "punctual.settle"
 HARD_LIMIT_MARGIN = 5.0  # seconds between asking a stuck task to stop and killing its process
 
 
-def run_message(run: TaskRun) -> "Signature[Any]":
+def run_message(run: TaskRun, *, in_chord: bool = False) -> "Signature[Any]":
     limit = duration(run.policy["task_timeout"]).total_seconds()
-    return current_app.signature(RUN, args=([str(run.id)],), immutable=True).set(
-        task_id=str(attempt_id(run.id, run.attempts_made)),
-        queue=run.policy["queue"],
-        soft_time_limit=limit,
-        time_limit=limit + HARD_LIMIT_MARGIN,
+    options = {
+        "task_id": str(attempt_id(run.id, run.attempts_made)),
+        "queue": run.policy["queue"],
+        "soft_time_limit": limit,
+        "time_limit": limit + HARD_LIMIT_MARGIN,
+        "ignore_result": not in_chord,  # a chord counts the results of its members
         # What Flower and the worker's log show instead of bare ids (OPS-5).
-        argsrepr=label(run, run.task.name),
-        kwargsrepr="{}",
-    )
+        "argsrepr": label(run, run.task.name),
+        "kwargsrepr": "{}",
+    }
+    return _signature(RUN, [str(run.id)], **options)
 
 
-def settle_message(occurrence_id: UUID) -> "Signature[Any]":
-    return current_app.signature(SETTLE, args=(str(occurrence_id),), immutable=True)
+def settle_message(occurrence_id: UUID, shown: str = "") -> "Signature[Any]":
+    return _signature(SETTLE, str(occurrence_id), argsrepr=shown or f"({occurrence_id})")
+
+
+def _signature(name: str, argument: object, **options: Any) -> "Signature[Any]":
+    return current_app.signature(name, args=(argument,), options=options, immutable=True)
 
 
 def label(run: TaskRun, step: str) -> str:

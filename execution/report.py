@@ -105,8 +105,7 @@ def _write_attempts(results: Mapping[TaskRun, Result], now: datetime) -> None:
         transitions.end_attempts(list(group), ATTEMPT_STATES[ending], now=now, errors=errors)
     for run, result in results.items():
         if result.error_type:
-            facts = {"run": run.shown_id, "ending": result.ending, "error": _line(result)}
-            emit(Event.ATTEMPT_FAILED, **facts)
+            emit(Event.ATTEMPT_FAILED, run=run.shown_id, ending=result.ending, error=_line(result))
 
 
 def _where(outcomes: Mapping[TaskRun, Outcome], kind: type[Any]) -> dict[TaskRun, Any]:

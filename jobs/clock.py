@@ -14,7 +14,7 @@ SQL = {
 def database_now() -> datetime:
     with connection.cursor() as cursor:
         cursor.execute(SQL[connection.vendor])
-        (value,) = cursor.fetchone()
+        value: datetime | str = cursor.fetchone()[0]
     if isinstance(value, str):
-        value = datetime.fromisoformat(value).replace(tzinfo=UTC)
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
     return value.astimezone(UTC)

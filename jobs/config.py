@@ -79,7 +79,7 @@ class Key:
 
 def _choice(kind: type[StrEnum], value: object) -> StrEnum:
     try:
-        return kind(value)
+        return kind(str(value))
     except ValueError:
         raise ValueError(f"expected one of {', '.join(kind)}") from None
 

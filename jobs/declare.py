@@ -82,23 +82,18 @@ class Job:
         transactional: bool = False,
         **config: Unpack[TaskOptions],
     ) -> Callable[[Function], Function]: ...
-    def task(
-        self,
-        function: Function | None = None,
-        /,
-        *,
-        name: str | None = None,
-        transactional: bool = False,
-        **config: Unpack[TaskOptions],
-    ) -> Function | Callable[[Function], Function]:
+    def task(self, function: Any = None, /, **options: Any) -> Any:
         """Add a step. Steps run in the order they are declared, or at once with mode="parallel"."""
+
+        name = options.pop("name", None)
+        transactional = options.pop("transactional", False)
 
         def register(call: Function) -> Function:
             title = _checked_name("task", name or call.__name__)
             owner = f"{self.name}/{title}"
             if any(task.name == title for task in self.tasks):
                 raise DefinitionError("task", title, "declared twice", owner=self.name)
-            overrides = normalized(config, owner=owner, keys=TASK_KEYS)
+            overrides = normalized(options, owner=owner, keys=TASK_KEYS)
             key = _checked_function(call, owner=owner)
             registry.add_function(TaskFunction(key, call, transactional))
             self.tasks.append(TaskDeclaration(title, key, overrides))

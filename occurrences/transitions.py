@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, F, Field, Value, When
+from django.db.models import Case, F, Model, Value, When
 
-from occurrences.models import Attempt, Cause, Occurrence, TaskRun
+from occurrences.models import Attempt, Cause, Occurrence, TaskRun, TaskRunQuerySet
 from occurrences.states import (
     RUN_HELD,
     RUN_OPEN,
@@ -71,10 +71,9 @@ def finish(
             ids,
             outcome,
             now=now,
-            report=_per_row({id_: reports[id_] for id_ in ids}, Occurrence._meta.get_field("report")),
+            report=_per_row(Occurrence, "report", {id_: reports[id_] for id_ in ids}),
             finalized_at=_per_row(
-                {id_: now if id_ in finalized else None for id_ in ids},
-                Occurrence._meta.get_field("finalized_at"),
+                Occurrence, "finalized_at", {id_: now if id_ in finalized else None for id_ in ids}
             ),
         )
     return changed
@@ -138,9 +137,9 @@ def retry(times: Mapping[UUID, datetime], *, errors: Mapping[UUID, str]) -> int:
         return 0
     return _held(times.keys()).update(
         state=RunState.RETRY,
-        available_at=_per_row(times, TaskRun._meta.get_field("available_at")),
+        available_at=_per_row(TaskRun, "available_at", times),
         dispatched_at=None,
-        error=_per_row(errors, TaskRun._meta.get_field("error")),
+        error=_per_row(TaskRun, "error", errors),
         **RELEASED_CLAIM,
     )
 
@@ -151,7 +150,7 @@ def snooze(times: Mapping[UUID, datetime]) -> int:
         return 0
     return _held(times.keys()).update(
         state=RunState.RETRY,
-        available_at=_per_row(times, TaskRun._meta.get_field("available_at")),
+        available_at=_per_row(TaskRun, "available_at", times),
         dispatched_at=None,
         snoozes=F("snoozes") + 1,
         **RELEASED_CLAIM,
@@ -166,7 +165,7 @@ def park(errors: Mapping[UUID, str], *, reason: str, now: datetime) -> int:
         state=RunState.DLQ,
         finished_at=now,
         reason=reason,
-        error=_per_row(errors, TaskRun._meta.get_field("error")),
+        error=_per_row(TaskRun, "error", errors),
         **RELEASED_CLAIM,
     )
 
@@ -192,7 +191,6 @@ def end_attempts(
     *,
     now: datetime,
     errors: Mapping[UUID, Mapping[str, str]] | None = None,
-    evidence: Mapping[str, Mapping[UUID, Any]] | None = None,
 ) -> int:
     """Close the running attempt of each run; `errors` maps run → error_type, error, traceback."""
     if not runs:
@@ -200,18 +198,17 @@ def end_attempts(
     columns: dict[str, Any] = {}
     for column in ("error_type", "error", "traceback") if errors else ():
         values = {run: error[column] for run, error in (errors or {}).items()}
-        columns[column] = _per_row(values, Attempt._meta.get_field(column), key="run_id")
-    for column, values in (evidence or {}).items():
-        columns[column] = _per_row(values, Attempt._meta.get_field(column), key="run_id")
+        columns[column] = _per_row(Attempt, column, values, key="run_id")
     rows = Attempt.objects.filter(run__in=runs, state=AttemptState.RUNNING)
     return rows.update(state=state, finished_at=now, **columns)
 
 
-def _held(ids: Ids) -> Any:
+def _held(ids: Ids) -> TaskRunQuerySet:
     return TaskRun.objects.filter(id__in=ids, state__in=RUN_HELD)
 
 
-def _per_row(values: Mapping[UUID, Any], field: "Field[Any, Any]", key: str = "id") -> Case:
+def _per_row(model: type[Model], column: str, values: Mapping[UUID, Any], key: str = "id") -> Case:
     """A column whose new value differs from row to row, still in one UPDATE."""
+    field: Any = model._meta.get_field(column)
     whens = [When(**{key: id_}, then=Value(value, output_field=field)) for id_, value in values.items()]
-    return Case(*whens, default=F(field.name), output_field=field)
+    return Case(*whens, default=F(column), output_field=field)

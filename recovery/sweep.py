@@ -17,7 +17,6 @@ INTERVAL = timedelta(seconds=2)
 class Swept:
     lost: int
     stale: int
-    retried: int
     resent: int
     asked: int
     admitted: int
@@ -32,7 +31,6 @@ def run_once(now: datetime) -> Swept:
     return Swept(
         lost=reaped.lost,
         stale=len(stale.finished),
-        retried=resent.retried,
         resent=resent.unsent + resent.lost,
         asked=ask_to_settle(now, just_ended=(*reaped.settled.finished, *stale.finished)),
         admitted=len(admitted),
