@@ -1,0 +1,16 @@
+"""What a task did to the world, one row each time: the evidence that it ran once."""
+
+from django.db import models
+
+
+class Effect(models.Model):
+    source = models.CharField(max_length=200, help_text="job/task, or the periodic task's name")
+    run_id = models.UUIDField(null=True, help_text="null: not one of our runs")
+    attempt = models.PositiveIntegerField(default=0)
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.source} at {self.at}"

@@ -1,0 +1,96 @@
+"""Clusters of real processes. `@pytest.mark.parametrize("cluster", ["sqlite"], indirect=True)` picks
+the database; PostgreSQL unless told otherwise.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from pytest_django.plugin import DjangoDbBlocker
+
+from tests.cluster.processes import APP, Cluster, manage
+from tests.guardian import Guardian
+from tests.servers import make_folder
+
+CloneDatabase = Callable[[Path], str]
+numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def guardian() -> Iterator[Guardian]:
+    """This process's own: workers of pytest-xdist may each have a cluster."""
+    guardian = Guardian()
+    yield guardian
+    guardian.close()
+
+
+@pytest.fixture(scope="session")
+def cluster_folder(guardian: Guardian) -> Path:
+    folder = make_folder("punctual-cluster-")
+    guardian.remove(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def clone_postgres() -> Iterator[CloneDatabase]:
+    """Migrates once; every cluster then gets a copy, which takes a fraction of the time."""
+    server = os.environ["DATABASE_URL"]
+    if not server.startswith("postgres"):
+        pytest.skip("DATABASE_URL is not a PostgreSQL server")
+    names = [f"punctual_template_{os.getpid()}"]
+    with psycopg.connect(database_url(server, "postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {names[0]}")
+        migrate(database_url(server, names[0]))
+
+        def clone(folder: Path) -> str:
+            names.append(f"punctual_cluster_{os.getpid()}_{next(numbers)}")
+            connection.execute(f"CREATE DATABASE {names[-1]} TEMPLATE {names[0]}")
+            return database_url(server, names[-1])
+
+        yield clone
+        for name in names:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def clone_sqlite(cluster_folder: Path) -> CloneDatabase:
+    template = cluster_folder / "template.sqlite3"
+    migrate(f"sqlite:///{template}")
+
+    def clone(folder: Path) -> str:
+        shutil.copy(template, folder / "punctual.sqlite3")
+        return f"sqlite:///{folder / 'punctual.sqlite3'}"
+
+    return clone
+
+
+@pytest.fixture
+def cluster(
+    request: pytest.FixtureRequest,
+    guardian: Guardian,
+    cluster_folder: Path,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[Cluster]:
+    database = getattr(request, "param", "postgres")
+    clone: CloneDatabase = request.getfixturevalue(f"clone_{database}")
+    folder = cluster_folder / str(next(numbers))
+    folder.mkdir()
+    with django_db_blocker.unblock():
+        cluster = Cluster(folder, guardian, clone(folder))
+        try:
+            yield cluster
+        finally:
+            cluster.stop_all()
+
+
+def database_url(server: str, name: str) -> str:
+    return urlsplit(server)._replace(path=f"/{name}").geturl()
+
+
+def migrate(url: str) -> None:
+    manage(os.environ | {"DATABASE_URL": url, "PUNCTUAL_APPS": APP}, "migrate", "--verbosity", "0")

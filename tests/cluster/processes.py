@@ -1,0 +1,187 @@
+"""A cluster for one test: its own database and broker, and real beats and workers on them.
+
+Everything is started in a process group of its own and ended by number, by `stop_all` in the normal
+case and by the guardian when the test run itself is killed.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+from django.db import connections
+
+from scheduler_project import environment
+from tests.guardian import Guardian
+from tests.servers import Server, start_valkey
+
+ROOT = Path(__file__).resolve().parents[2]
+APP = "tests.cluster.app"
+ALIAS = "cluster"  # the cluster's database among Django's connections, while the cluster exists
+LOG_TAIL = 40  # lines of each child's log that a failure shows
+PATIENCE = 30.0  # seconds for a child to obey SIGTERM
+
+Pool = Literal["prefork", "solo", "threads"]
+
+
+@dataclass(frozen=True)
+class Process:
+    """One beat or worker; `name` is also its log's."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def alive(self) -> bool:
+        return self.popen.poll() is None
+
+    def tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL:]
+        state = "alive" if self.alive else f"exited with {self.popen.returncode}"
+        return "\n".join([f"--- {self.name} ({state})", *lines])
+
+
+@dataclass
+class Cluster:
+    """Processes that share one database and one broker."""
+
+    folder: Path
+    guardian: Guardian
+    database_url: str
+    broker: Server = field(init=False)
+    processes: list[Process] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self.broker = start_valkey(self.folder, self.guardian)
+        entry = environment.database({"DATABASE_URL": self.database_url}, self.folder)
+        entry["OPTIONS"].pop("pool", None)  # one connection of the test's own, closed when it ends
+        connections.settings[ALIAS] = connections.configure_settings({"default": entry})["default"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {
+            "DATABASE_URL": self.database_url,
+            "BROKER_URL": self.broker.url,
+            "PUNCTUAL_APPS": APP,
+            "PUNCTUAL_VAR": str(self.folder),
+            "LOG_LEVEL": "INFO",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def start_beat(self) -> Process:
+        return self._start("beat", ["beat", "--pidfile="])
+
+    def start_worker(self, *, concurrency: int = 2, pool: Pool = "prefork") -> Process:
+        name = f"worker{next(self._numbers)}"
+        options = ["--pool", pool, "--concurrency", str(concurrency), "--hostname", f"{name}@%h"]
+        return self._start(name, ["worker", *options, "--without-mingle", "--without-gossip"])
+
+    def manage(self, *arguments: str) -> str:
+        return manage(self.environment, *arguments)
+
+    def kill(self, process: Process) -> None:
+        """SIGKILL to the process and all its children, as the out-of-memory killer would."""
+        self._end(process, signal.SIGKILL)
+
+    def stop(self, process: Process, *, timeout: float = PATIENCE) -> None:
+        """A polite stop; raises when it is not obeyed in time."""
+        if process.alive:
+            process.popen.terminate()
+            process.popen.wait(timeout=timeout)
+        self._end(process, signal.SIGKILL)
+
+    def kill_broker(self) -> None:
+        self.broker.process.kill()
+        self.broker.stop(self.guardian)
+
+    def restart_broker(self) -> None:
+        """Empty, as after a loss: nothing is persisted."""
+        (self.folder / "valkey.sock").unlink(missing_ok=True)
+        self.broker = start_valkey(self.folder, self.guardian)
+
+    def stop_all(self) -> None:
+        connections[ALIAS].close()
+        del connections[ALIAS]
+        del connections.settings[ALIAS]
+        # Nothing here is under test any more: no grace, so that a hung child cannot hang the run.
+        for process in self.processes:
+            self._end(process, signal.SIGKILL)
+        self.broker.stop(self.guardian)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with connections[ALIAS].cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
+
+    def wait_until(
+        self, predicate: Callable[[], object], *, timeout: float, describe: Callable[[], object] | str
+    ) -> None:
+        """Poll until true; past the deadline fail with what was expected and every child's log."""
+        deadline = time.monotonic() + timeout
+        while not predicate():
+            if time.monotonic() > deadline:
+                what = describe if isinstance(describe, str) else describe()
+                raise AssertionError(f"not within {timeout:g} s: {what}\n{self.logs()}")
+            time.sleep(0.05)
+
+    def logs(self) -> str:
+        return "\n".join(process.tail() for process in self.processes)
+
+    def log_lines(self, *words: str) -> list[str]:
+        """Lines of any child's log that hold one of the words, whatever their case."""
+        return [
+            f"{process.name}: {line}"
+            for process in self.processes
+            for line in process.log.read_text(errors="replace").splitlines()
+            if any(word.lower() in line.lower() for word in words)
+        ]
+
+    def _start(self, kind: str, arguments: list[str]) -> Process:
+        name = kind if kind.startswith("worker") else f"{kind}{next(self._numbers)}"
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as output:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "scheduler_project", *arguments],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self.guardian.watch(popen.pid)
+        process = Process(name, popen, log)
+        self.processes.append(process)
+        return process
+
+    def _end(self, process: Process, number: signal.Signals) -> None:
+        # The group outlives its leader when a pool's children do; it is gone when nobody is left.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.popen.pid, number)
+        process.popen.wait(timeout=PATIENCE)
+        self.guardian.forget(process.popen.pid)
+
+
+def manage(environment: dict[str, str], *arguments: str) -> str:
+    """A management command in a process of its own; its output, or its errors in the failure."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(f"{arguments} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
