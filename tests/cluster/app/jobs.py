@@ -3,6 +3,7 @@
 All of them allow overlap: on a slow machine an instant may outlast the next, and it shall still run.
 """
 
+from execution.context import Context
 from jobs import Job, Retry, scheduled
 from jobs.clock import database_now
 from jobs.ids import parsed
@@ -11,14 +12,14 @@ from tests.cluster.app.models import Effect
 QUICKLY = Retry(5, "1s")
 
 
-def leave_effect(ctx):
+def leave_effect(ctx: Context) -> None:
     source = f"{ctx.job}/{ctx.task}"
     run_id = parsed("run", ctx.run_id)
     Effect.objects.create(source=source, run_id=run_id, attempt=ctx.attempt, at=database_now())
 
 
 @scheduled("* * * * * *", name="each-second", overlap="allow", retry=QUICKLY)
-def each_second(ctx):
+def each_second(ctx: Context) -> None:
     leave_effect(ctx)
 
 
@@ -26,17 +27,17 @@ fan_out = Job("fan-out", "*/2 * * * * *", mode="parallel", overlap="allow", retr
 
 
 @fan_out.task
-def left(ctx):
+def left(ctx: Context) -> None:
     leave_effect(ctx)
 
 
 @fan_out.task
-def middle(ctx):
+def middle(ctx: Context) -> None:
     leave_effect(ctx)
 
 
 @fan_out.task
-def right(ctx):
+def right(ctx: Context) -> None:
     leave_effect(ctx)
 
 
@@ -44,15 +45,15 @@ in_order = Job("in-order", "*/3 * * * * *", overlap="allow", retry=QUICKLY)
 
 
 @in_order.task
-def first(ctx):
+def first(ctx: Context) -> None:
     leave_effect(ctx)
 
 
 @in_order.task
-def second(ctx):
+def second(ctx: Context) -> None:
     leave_effect(ctx)
 
 
 @in_order.task
-def third(ctx):
+def third(ctx: Context) -> None:
     leave_effect(ctx)

@@ -1,5 +1,7 @@
 """What a task did to the world, one row each time: the evidence that it ran once."""
 
+from typing import ClassVar
+
 from django.db import models
 
 
@@ -8,6 +10,8 @@ class Effect(models.Model):
     run_id = models.UUIDField(null=True, help_text="null: not one of our runs")
     attempt = models.PositiveIntegerField(default=0)
     at = models.DateTimeField()
+
+    objects: "ClassVar[models.Manager[Effect]]" = models.Manager()
 
     class Meta:
         ordering = ["id"]
