@@ -35,15 +35,14 @@ def trigger(name: str, *, args: Mapping[str, Any] | None = None) -> UUID:
 
 def pause(name: str) -> bool:
     """Hold a job: its instants are recorded as skipped. False when it was paused already."""
-    now = database_now()
     rows = Job.objects.filter(pk=get(name).pk, paused_at=None)
-    return rows.update(paused_at=now, updated_at=now) == 1
+    return rows.update(paused_at=database_now()) == 1
 
 
 def resume(name: str) -> bool:
     """Let a paused job run again from its next instant on. False when it was not paused."""
     rows = Job.objects.filter(pk=get(name).pk, paused_at__isnull=False)
-    return rows.update(paused_at=None, updated_at=database_now()) == 1
+    return rows.update(paused_at=None) == 1
 
 
 def next_runs(name: str, count: int = 5) -> list[datetime]:

@@ -31,21 +31,15 @@ class Job(models.Model):
     schedule = models.CharField(
         max_length=1000, help_text="Chronex by default; `kind:` picks another dialect."
     )
-    config = models.JSONField(
-        default=dict, blank=True, help_text="Overrides only; the rest is inherited."
-    )
-    metadata = models.JSONField(
-        default=dict, blank=True, help_text="Passed to tasks as ctx.metadata."
-    )
+    config = models.JSONField(default=dict, blank=True, help_text="Overrides only; the rest is inherited.")
+    metadata = models.JSONField(default=dict, blank=True, help_text="Passed to tasks as ctx.metadata.")
     origin = models.CharField(max_length=10, choices=Origin, default=Origin.ADMIN)
     version = models.PositiveIntegerField(default=1)
     enabled = models.BooleanField(default=True)
     paused_at = models.DateTimeField(null=True, blank=True)
-    removed_at = models.DateTimeField(
-        null=True, blank=True, help_text="Known, but no longer registered."
-    )
+    removed_at = models.DateTimeField(null=True, blank=True, help_text="Known, but no longer registered.")
     created_at = models.DateTimeField()
-    updated_at = models.DateTimeField()
+    updated_at = models.DateTimeField(help_text="When its definition last changed; planning counts from it.")
 
     objects = JobQuerySet.as_manager()
 
@@ -85,13 +79,9 @@ class Task(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="tasks", db_index=False)
     name = models.CharField(max_length=200)
-    function = models.CharField(
-        max_length=500, help_text="Name of a callable registered by a decorator."
-    )
+    function = models.CharField(max_length=500, help_text="Name of a callable registered by a decorator.")
     position = models.PositiveIntegerField()
-    config = models.JSONField(
-        default=dict, blank=True, help_text="Overrides only; the rest is inherited."
-    )
+    config = models.JSONField(default=dict, blank=True, help_text="Overrides only; the rest is inherited.")
     retired_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()

@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 ('paused_at', models.DateTimeField(blank=True, null=True)),
                 ('removed_at', models.DateTimeField(blank=True, help_text='Known, but no longer registered.', null=True)),
                 ('created_at', models.DateTimeField()),
-                ('updated_at', models.DateTimeField()),
+                ('updated_at', models.DateTimeField(help_text='When its definition last changed; planning counts from it.')),
             ],
             options={
                 'ordering': ['name'],

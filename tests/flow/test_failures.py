@@ -1,0 +1,147 @@
+"""What becomes of an occurrence when a task fails, steers itself, or is not there at all."""
+
+from datetime import timedelta
+
+import pytest
+
+from jobs import Cancel, Job, NonRetryable, Retry, RetryAfter, Snooze, scheduled
+from jobs.models import Task
+from tests.harness import Harness, states_of
+
+
+def fail(ctx):
+    raise ValueError("broken")
+
+
+def succeed(ctx): ...
+
+
+@pytest.mark.req("TSK-5")
+@pytest.mark.req("EXE-3")
+def test_exhausted_retries_park_the_run_and_fail_the_occurrence(harness: Harness) -> None:
+    Job("doomed", "* * * * *", retry=Retry(2, "1s")).task(fail)
+    harness.sync()
+    harness.live(seconds=40)
+
+    assert states_of(harness.attempts("doomed")) == ["failed"] * 3
+    (run,) = harness.runs("doomed")
+    assert (run.state, run.reason, run.error) == (
+        "dlq",
+        "failed after 3 attempts",
+        "ValueError: broken",
+    )
+    assert harness.finished("doomed") == ["failed"]
+    attempt = harness.attempts("doomed")[0]
+    assert attempt.error_type == "ValueError"
+    assert "raise ValueError" in attempt.traceback
+
+
+@pytest.mark.req("EXE-2")
+def test_fail_fast_cancels_the_rest_but_clean_up_still_runs(harness: Harness) -> None:
+    job = Job("sequence", "* * * * *", retry=Retry(0))
+    job.task(name="first")(fail)
+    job.task(name="second")(succeed)
+    job.task(name="clean up", failure_strategy="continue")(succeed)
+    harness.sync()
+    harness.live(seconds=31)
+
+    assert states_of(harness.runs("sequence")) == ["dlq", "canceled", "success"]
+    assert harness.finished("sequence") == ["failed"]
+
+
+@pytest.mark.req("EXE-2")
+def test_fail_fast_reaches_parallel_neighbours_that_have_not_started(harness: Harness) -> None:
+    job = Job("fan", "* * * * *", mode="parallel", retry=Retry(0))
+    job.task(name="bad")(fail)
+    job.task(name="good")(succeed)
+    job.task(name="clean up", failure_strategy="continue")(succeed)
+    harness.sync()
+    harness.live(seconds=31)
+
+    assert states_of(harness.runs("fan")) == ["dlq", "canceled", "success"]
+    assert len(harness.attempts("fan")) == 2
+    assert harness.finished("fan") == ["failed"]
+
+
+@pytest.mark.req("EXE-3")
+def test_continue_runs_everything_and_completes_with_errors(harness: Harness) -> None:
+    job = Job("tolerant", "* * * * *", failure_strategy="continue", retry=Retry(0))
+    job.task(name="bad")(fail)
+    job.task(name="good")(succeed)
+    harness.sync()
+    harness.live(seconds=31)
+
+    assert states_of(harness.runs("tolerant")) == ["dlq", "success"]
+    assert harness.finished("tolerant") == ["completed_with_errors"]
+
+
+@pytest.mark.req("EXE-7")
+def test_steering_exceptions_choose_the_outcome(harness: Harness) -> None:
+    @scheduled("0 * * * *", name="cancel")
+    def cancel(ctx):
+        raise Cancel("nothing to do")
+
+    @scheduled("0 * * * *", name="fatal")
+    def fatal(ctx):
+        raise NonRetryable("bad data")
+
+    @scheduled("0 * * * *", name="later", retry=Retry(1, "1h"))
+    def later(ctx):
+        if ctx.attempt == 0:
+            raise RetryAfter(timedelta(seconds=7))
+
+    @scheduled("0 * * * *", name="snooze", retry=Retry(0))
+    def snooze(ctx):
+        if ctx.attempt < 3:
+            raise Snooze(5)
+
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.live(seconds=1)
+    assert harness.runs("later")[0].available_at == harness.now + timedelta(seconds=7)
+    harness.live(seconds=30)
+
+    assert states_of(harness.attempts("cancel")) == ["canceled"]
+    assert harness.runs("cancel")[0].reason == "nothing to do"
+    assert harness.finished("cancel") == ["canceled"]
+    assert (harness.runs("fatal")[0].state, len(harness.attempts("fatal"))) == ("dlq", 1)
+    assert states_of(harness.attempts("later")) == ["failed", "success"]
+    assert states_of(harness.attempts("snooze")) == ["snoozed"] * 3 + ["success"]
+    assert harness.finished("snooze") == ["completed"], "a snooze uses up no retry"
+
+
+@pytest.mark.req("JOB-4")
+def test_a_stored_name_no_code_registers_is_unresolved_and_never_imported(
+    harness: Harness,
+) -> None:
+    Job("job", "* * * * *", retry=Retry(0)).task(succeed)
+    harness.sync()
+    Task.objects.update(function="os.getcwd")
+    harness.live(seconds=31)
+
+    (attempt,) = harness.attempts("job")
+    assert (attempt.state, attempt.error_type) == ("failed", "Unresolved")
+    assert attempt.error == "no code registers the function 'os.getcwd'"
+
+
+@pytest.mark.req("EXE-5")
+def test_an_occurrence_past_its_execution_timeout_is_stale_and_its_runs_are_told(
+    harness: Harness,
+) -> None:
+    job = Job("slow", "* * * * *", execution_timeout="40s", mode="parallel")
+    job.task(name="a")(succeed)
+    job.task(name="b")(succeed)
+    harness.sync()
+    harness.pass_time(seconds=30)
+    harness.tick()
+    harness.crash_worker()
+    harness.pass_time(seconds=39)
+    harness.tick(sweeping=True)
+    assert harness.occurrences("slow")[0].state == "running"
+    harness.pass_time(seconds=1)
+    harness.tick(sweeping=True)
+
+    stale = harness.occurrences("slow")[0]
+    assert (stale.state, stale.report["outcome"]) == ("failed_stale", "failed_stale")
+    assert {run.state for run in harness.runs("slow")[:2]} == {"canceled"}
+    assert harness.attempts("slow")[0].state in {"canceled", "lost"}

@@ -1,0 +1,155 @@
+"""Two instants of one job close together, a paused job, a stopped one, an edited one."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from execution.claim import Claim
+from execution.outcome import Ending, Result
+from execution.report import Report, report
+from execution.work import follow_up
+from jobs import Job, control, scheduled
+from jobs.models import Job as JobRow
+from occurrences.models import Occurrence
+from occurrences.states import OccurrenceState
+from tests.harness import Harness
+
+
+def noop(ctx): ...
+
+
+@pytest.mark.req("OCC-4")
+@pytest.mark.parametrize(
+    ("overlap", "while_running", "after"),
+    [
+        ("skip", ["running", "skipped"], ["completed", "skipped"]),
+        ("queue", ["running", "queued"], ["completed", "completed"]),
+        ("allow", ["running", "dispatched"], ["completed", "completed"]),
+    ],
+)
+def test_overlap_policies(harness: Harness, overlap: str, while_running: list[str], after: list[str]) -> None:
+    Job("job", "*/10 * * * * *", overlap=overlap).task(noop)
+    harness.sync()
+    harness.pass_time(seconds=10)
+    harness.tick()
+    claims = harness.crash_worker().claims
+    harness.pass_time(seconds=10)
+    harness.tick()
+    assert harness.states("job")[:2] == while_running
+
+    report_success(harness, claims)
+    harness.work()
+    assert harness.states("job")[:2] == after
+    if overlap == "skip":
+        assert harness.occurrences("job")[1].reason == "overlap"
+
+
+@pytest.mark.req("OCC-4")
+def test_the_database_refuses_a_second_active_occurrence_of_an_exclusive_job(
+    harness: Harness,
+) -> None:
+    Job("job", "*/10 * * * * *").task(noop)
+    harness.sync()
+    harness.pass_time(seconds=10)
+    harness.tick()
+    pending = Occurrence.objects.filter(state=OccurrenceState.PENDING)
+    refused = pytest.raises(IntegrityError, match=r"one_active_occurrence_per_exclusive_job|UNIQUE")
+    with refused, transaction.atomic():
+        pending.update(state=OccurrenceState.DISPATCHED, fired_at=harness.now)
+
+
+@pytest.mark.req("JOB-8")
+def test_while_paused_instants_are_recorded_as_skipped(harness: Harness) -> None:
+    Job("job", "*/10 * * * * *").task(noop)
+    harness.sync()
+    assert control.pause("job")
+    assert not control.pause("job"), "it was paused already"
+    harness.live(seconds=20)
+    assert {(row.state, row.reason) for row in harness.occurrences("job") if row.finished_at} == {
+        ("skipped", "paused")
+    }
+    assert control.resume("job")
+    harness.live(seconds=10)
+    assert harness.finished("job") == ["skipped", "skipped", "completed"]
+
+
+@pytest.mark.req("OCC-8")
+def test_an_edit_by_raw_sql_is_honoured_at_the_next_tick(harness: Harness) -> None:
+    Job("job", "0 9 1 1 *").task(noop)
+    harness.sync()
+    harness.tick()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE jobs_job SET schedule = '*/10 * * * * *', updated_at = %s", [harness.now])
+    JobRow.objects.update(updated_at=harness.now)
+    harness.pass_time(seconds=10)
+    harness.tick()
+    harness.work()
+
+    assert harness.states("job")[0] == "completed"
+    assert datetime(2027, 1, 1, 9, tzinfo=UTC) not in [
+        row.scheduled_for for row in harness.occurrences("job")
+    ], "what the old schedule had planned is taken back"
+
+
+@pytest.mark.req("OCC-8")
+def test_raw_sql_that_breaks_a_schedule_stops_that_job_only(harness: Harness) -> None:
+    Job("broken", "*/10 * * * * *").task(noop)
+    Job("healthy", "*/10 * * * * *").task(noop)
+    harness.sync()
+    JobRow.objects.filter(name="broken").update(schedule="nonsense", updated_at=harness.now)
+    harness.live(seconds=20)
+
+    assert harness.finished("healthy") == ["completed", "completed"]
+    assert harness.occurrences("broken") == []
+    assert "E010" in JobRow.objects.get(name="broken").cursor.problem
+
+
+def test_a_stopped_job_owes_nothing_for_the_time_it_was_stopped(harness: Harness) -> None:
+    Job("job", "*/10 * * * * *").task(noop)
+    harness.sync()
+    harness.live(seconds=10)
+    JobRow.objects.update(enabled=False, updated_at=harness.now)
+    harness.live(seconds=60)
+    JobRow.objects.update(enabled=True, updated_at=harness.now)
+    harness.live(seconds=10)
+
+    assert harness.finished("job") == ["completed", "completed"]
+
+
+@pytest.mark.req("OCC-9")
+def test_a_manual_run_leaves_the_phase_of_the_schedule_alone(harness: Harness) -> None:
+    seen = []
+
+    @scheduled("* * * * *")
+    def job(ctx):
+        seen.append((ctx.scheduled_for, dict(ctx.args)))
+
+    harness.sync()
+    harness.tick()
+    planned = [row.scheduled_for for row in harness.occurrences("job")]
+    control._connected[0](control.get("job"), args={"day": "monday"}, now=harness.now)
+    harness.tick()
+    harness.work()
+
+    assert seen == [(harness.now, {"day": "monday"})]
+    assert [row.scheduled_for for row in harness.occurrences("job") if row.cause == "schedule"] == planned
+
+
+@pytest.mark.req("OCC-9")
+def test_two_triggers_in_one_microsecond_are_two_runs(harness: Harness) -> None:
+    Job("job", "0 9 1 1 *", overlap="allow").task(noop)
+    harness.sync()
+    ids = {control._connected[0](control.get("job"), args={}, now=harness.now) for _ in range(3)}
+    harness.pass_time(seconds=1)
+    harness.tick()
+    harness.work()
+
+    assert len(ids) == 3
+    assert harness.finished("job") == ["completed"] * 3
+
+
+def report_success(harness: Harness, claims: tuple[Claim, ...]) -> None:
+    (item,) = claims
+    done = Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))
+    follow_up(report([done], now=harness.now), clock=harness.clock)

@@ -1,0 +1,282 @@
+"""Crashes, lost messages, downtime: nothing lost, nothing twice."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from execution.dispatch import dispatch
+from execution.outcome import Ending, Result
+from execution.report import FencedError, Report, report
+from jobs import Job, Retry, scheduled
+from jobs.models import Job as JobRow
+from jobs.registry import registry
+from occurrences.firing import fire_due
+from occurrences.materialize import plan_due
+from occurrences.models import Occurrence
+from recovery import sweep
+from tests.harness import Harness, states_of
+
+
+def noop(ctx): ...
+
+
+@pytest.mark.req("OCC-2")
+def test_planning_the_same_instants_again_creates_nothing(harness: Harness) -> None:
+    Job("job", "*/10 * * * * *").task(noop)
+    harness.sync()
+    plan_due(harness.now)
+    before = [row.id for row in harness.occurrences("job")]
+    # Another beat that has read the cursor before the first one wrote it:
+    JobRow.objects.get().cursor.__class__.objects.update(planned_until=None, plan_at=harness.now)
+    plan_due(harness.now)
+
+    assert len(before) == 6
+    assert [row.id for row in harness.occurrences("job")] == before
+
+
+@pytest.mark.req("OCC-2")
+def test_pruned_instants_do_not_come_back(harness: Harness) -> None:
+    Job("job", "*/10 * * * * *").task(noop)
+    harness.sync()
+    harness.live(seconds=30)
+    assert harness.finished("job") == ["completed"] * 3
+    Occurrence.objects.filter(finished_at__isnull=False).delete()
+    harness.live(seconds=10)
+
+    assert harness.finished("job") == ["completed"], "only the instant that was new"
+
+
+@pytest.mark.req("OCC-7")
+def test_a_beat_that_dies_before_publishing_delays_but_loses_nothing(harness: Harness) -> None:
+    Job("job", "0 * * * *").task(noop)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+    fired = fire_due(harness.now)  # committed; the process is killed before it publishes
+    assert fired.fired == 1
+    harness.live(seconds=4)
+    assert harness.finished("job") == []
+    harness.live(seconds=2)
+
+    assert harness.finished("job") == ["completed"]
+    assert states_of(harness.attempts("job")) == ["success"]
+
+
+@pytest.mark.req("OCC-7")
+def test_messages_the_broker_forgot_are_sent_again(harness: Harness) -> None:
+    Job("job", "0 * * * *").task(noop)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+    harness.tick()
+    assert harness.lose_messages() == 1
+    harness.pass_time(minutes=5)
+    harness.tick()
+    harness.tick()
+    assert harness.work() == 1, "asked for again once, not at every sweep"
+
+    assert harness.finished("job") == ["completed"]
+
+
+@pytest.mark.req("OCC-7")
+def test_a_resent_message_has_no_second_effect(harness: Harness) -> None:
+    effects = []
+
+    @scheduled("0 * * * *")
+    def job(ctx):
+        effects.append(ctx.attempt_id)
+
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+    harness.tick()
+    (run,) = harness.runs("job")
+    dispatch([run.id], now=harness.now, chords=False)
+    harness.work()
+
+    assert len(harness.received) == 2
+    assert len(effects) == 1
+    assert states_of(harness.attempts("job")) == ["success"]
+
+
+@pytest.mark.req("REC-3")
+@pytest.mark.req("TSK-2")
+def test_a_dead_worker_s_run_is_taken_over_and_the_evidence_kept(harness: Harness) -> None:
+    Job("job", "0 * * * *", retry=Retry(1, "1s")).task(noop)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    claimed_at = harness.pass_time(seconds=1)
+    harness.tick()
+    harness.crash_worker()
+    harness.live(seconds=29)
+    assert states_of(harness.attempts("job")) == ["running"]
+    harness.live(seconds=3)
+
+    lost, won = harness.attempts("job")
+    assert (lost.state, won.state) == ("lost", "success")
+    assert (lost.worker, lost.lease_until) == ("doomed/1", claimed_at + timedelta(seconds=30))
+    assert lost.heartbeat_at == claimed_at
+    assert harness.finished("job") == ["completed"]
+
+
+@pytest.mark.req("TSK-2")
+@pytest.mark.req("EXE-6")
+def test_a_zombie_s_late_result_changes_nothing(harness: Harness) -> None:
+    Job("job", "0 * * * *", retry=Retry(1, "1s")).task(noop)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+    harness.tick()
+    (zombie,) = harness.crash_worker().claims
+    harness.live(seconds=40)
+    assert harness.finished("job") == ["completed"]
+    before = [vars(run) | {"_state": None} for run in harness.runs("job")]
+    late = Report(zombie.run.id, zombie.run.occurrence_id, zombie.token, Result(Ending.FAILED))
+
+    assert report([late], now=harness.now).fenced == 1
+    with pytest.raises(FencedError):
+        report([late], now=harness.now, strict=True)
+    after = [vars(run) | {"_state": None} for run in harness.runs("job")]
+    assert [row["state"] for row in after] == [row["state"] for row in before] == ["success"]
+
+
+@pytest.mark.req("EXE-6")
+def test_a_failing_transactional_task_leaves_no_effect(harness: Harness) -> None:
+    job = Job("job", "0 * * * *", retry=Retry(1, "1s"))
+
+    @job.task(transactional=True)
+    def load(ctx):
+        JobRow.objects.update(metadata={"touched by": str(ctx.attempt)})
+        if ctx.attempt == 0:
+            raise ValueError("after the write")
+
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.live(seconds=1)
+    assert JobRow.objects.get().metadata == {}
+    harness.live(seconds=3)
+
+    assert JobRow.objects.get().metadata == {"touched by": "1"}
+    assert states_of(harness.attempts("job")) == ["failed", "success"]
+
+
+@pytest.mark.req("REC-1")
+@pytest.mark.parametrize(
+    ("config", "ran"),
+    [
+        ({"recovery": "execute_all"}, 6),
+        ({"recovery": "execute_last"}, 1),
+        ({"recovery": "mark_as_missed"}, 0),
+        ({"recovery": "bounded_window", "recovery_max_occurrences": 2}, 2),
+        ({"recovery": "bounded_window", "recovery_max_duration": "25m"}, 3),
+    ],
+)
+def test_downtime_is_made_up_for_as_the_strategy_says(
+    harness: Harness, config: dict[str, str | int], ran: int
+) -> None:
+    Job("job", "*/10 * * * *", overlap="allow", **config).task(noop)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(minutes=61)  # 12:10 … 13:00 went by, 13:01:30 is now
+    harness.tick()
+    harness.work()
+
+    past = [row for row in harness.occurrences("job") if row.finished_at]
+    assert [row.state for row in past] == ["missed"] * (6 - ran) + ["completed"] * ran
+    assert {row.cause for row in past[6 - ran :]} <= {"recovery"}
+    harness.tick()
+    harness.work()
+    assert len(harness.attempts("job")) == ran, "catching up again changes nothing"
+
+
+@pytest.mark.req("REC-1")
+def test_a_short_stall_is_just_lateness(harness: Harness) -> None:
+    Job("job", "*/10 * * * * *", recovery="mark_as_missed", overlap="allow").task(noop)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=50)
+    harness.tick()
+    harness.work()
+
+    assert harness.finished("job") == ["completed"] * 5
+
+
+@pytest.mark.req("REC-3")
+def test_a_hook_whose_worker_died_is_still_called(harness: Harness) -> None:
+    job = Job("job", "0 * * * *")
+    job.task(noop)
+    called = []
+    job.on_complete(called.append)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+    harness.tick()
+    (item,) = harness.crash_worker().claims
+    report([Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))], now=harness.now)
+    assert (harness.finished("job"), called) == (["completed"], [])
+    harness.live(seconds=32)
+
+    assert len(called) == 1
+    harness.live(seconds=60)
+    assert len(called) == 1
+
+
+@pytest.mark.req("JOB-10")
+def test_a_job_no_code_declares_any_more_is_removed_and_comes_back(harness: Harness) -> None:
+    job = Job("job", "*/10 * * * * *")
+    job.task(noop)
+    harness.sync()
+    harness.live(seconds=10)
+    del registry.jobs["job"]
+    assert harness.sync().removed == ("job",)
+    harness.live(seconds=20)
+    assert harness.finished("job") == ["completed"]
+    registry.jobs["job"] = job
+    assert harness.sync().overridden == ("job",)
+    harness.live(seconds=10)
+
+    assert harness.finished("job") == ["completed", "completed"]
+
+
+@pytest.mark.req("OCC-6")
+def test_a_waiting_occurrence_is_admitted_even_if_nobody_was_left_to_do_it(harness: Harness) -> None:
+    Job("job", "*/10 * * * * *", overlap="queue").task(noop)
+    harness.sync()
+    harness.pass_time(seconds=10)
+    harness.tick()
+    harness.crash_worker()
+    harness.pass_time(seconds=10)
+    harness.tick()
+    assert harness.states("job")[:2] == ["running", "queued"]
+    Occurrence.objects.filter(state="running").delete()
+    sweep.run_once(harness.now)
+    harness.work()
+
+    assert harness.states("job")[0] == "completed"
+
+
+def test_a_tick_takes_the_same_number_of_statements_whatever_is_due(harness: Harness) -> None:
+    statements = []
+    for size in (3, 40):
+        for number in range(size):
+            Job(f"job-{size}-{number}", "*/10 * * * * *", overlap=("skip", "allow")[number % 2]).task(noop)
+        harness.sync()
+        harness.tick()
+        harness.work()
+        harness.pass_time(seconds=10)
+        with CaptureQueriesContext(connection) as queries:
+            ticked = harness.tick()
+        harness.work()
+        statements.append((ticked.fired, len(queries)))
+
+    (few, cost_of_few), (many, cost_of_many) = statements
+    assert (few, many) == (3, 43)
+    assert cost_of_many == cost_of_few
