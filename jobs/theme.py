@@ -17,7 +17,6 @@ from unfold.contrib.filters.admin import (  # type: ignore[import-untyped]
     AutocompleteSelectFilter,
     ChoicesDropdownFilter,
     DropdownFilter,
-    RangeDateTimeFilter,
 )
 
 from jobs.display import Section
@@ -47,7 +46,6 @@ __all__ = [
     "Listing",
     "ModelAdmin",
     "PlainAdmin",
-    "RangeDateTimeFilter",
     "Uncounted",
 ]
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.contrib.admin.utils import flatten, flatten_fieldsets
 
+from jobs.between import BetweenFilter
 from jobs.display import (
     Section,
     document,
@@ -16,7 +17,7 @@ from jobs.display import (
     shortened,
     zone_of,
 )
-from jobs.theme import AutocompleteSelectFilter, ChoicesDropdownFilter, RangeDateTimeFilter
+from jobs.theme import AutocompleteSelectFilter, ChoicesDropdownFilter
 from occurrences.badges import state_badge
 from occurrences.models import Attempt, Occurrence, TaskRun
 from occurrences.readonly import LedgerAdmin, Shown, moment, took
@@ -36,7 +37,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
         ("state", ChoicesDropdownFilter),
         ("job", AutocompleteSelectFilter),
         ("cause", ChoicesDropdownFilter),
-        ("scheduled_for", RangeDateTimeFilter),
+        ("scheduled_for", BetweenFilter),
     ]
     list_defer = ["config", "args", "report"]
     ordering = ["-scheduled_for"]
@@ -94,9 +95,9 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     list_filter = [
         ("state", ChoicesDropdownFilter),
         ("occurrence__job", AutocompleteSelectFilter),
-        ("occurrence__scheduled_for", RangeDateTimeFilter),
+        ("occurrence__scheduled_for", BetweenFilter),
     ]
-    list_select_related = ["occurrence__job", "task"]
+    related = ["task"]
     list_defer = ["policy", "occurrence__config", "occurrence__args", "occurrence__report"]
     ordering = ["-occurrence__scheduled_for", "occurrence_id", "position"]
     search_help_text = "Name of a job, or id such as run_…"
@@ -154,9 +155,9 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
     list_filter = [
         ("state", ChoicesDropdownFilter),
         ("run__occurrence__job", AutocompleteSelectFilter),
-        ("run__occurrence__scheduled_for", RangeDateTimeFilter),
+        ("run__occurrence__scheduled_for", BetweenFilter),
     ]
-    list_select_related = ["run__occurrence__job", "run__task"]
+    related = ["run__task"]
     list_defer = [
         "traceback", "run__policy", "run__error", "run__occurrence__config",
         "run__occurrence__args", "run__occurrence__report",

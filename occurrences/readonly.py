@@ -2,7 +2,7 @@
 
 # ruff: noqa: ARG002 - the signatures are Django's
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
@@ -31,13 +31,14 @@ class LedgerAdmin(PlainAdmin[Row]):
     search_fields = ["id"]  # turns the search box on; `get_search_results` does the looking up
     id_kind: ClassVar[str]
     job_path: ClassVar[str]
+    related: ClassVar[Sequence[str]] = ()  # what else a row's columns name
     states: ClassVar[States]
 
     def has_change_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
         return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Row]:
-        return super().get_queryset(request).select_related(self.job_path)
+        return super().get_queryset(request).select_related(self.job_path, *self.related)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Row], search_term: str

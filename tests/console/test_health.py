@@ -1,0 +1,90 @@
+"""Each check answers in time and in one line that gives nothing away."""
+
+import json
+from datetime import datetime, timedelta
+from threading import Event
+
+import pytest
+from celery import current_app
+from django.db import DatabaseError
+from django.test import Client
+
+from beat.models import Beat
+from console.health import Check, judged_tick, run
+from jobs.clock import database_now
+
+pytestmark = pytest.mark.req("OPS-4")
+
+BOUND = timedelta(seconds=10)
+SECRET = "hunter2"  # noqa: S105 - made up
+
+
+@pytest.fixture
+def beat() -> Beat:
+    now = database_now()
+    return Beat.objects.create(name="host:1", started_at=now, ticked_at=now, lag=timedelta())
+
+
+def test_healthz_answers_without_a_database(client: Client) -> None:
+    response = client.get("/healthz")
+    assert (response.status_code, response.content) == (200, b"ok\n")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readyz_is_ready_when_everything_answers(client: Client, beat: Beat) -> None:
+    response = client.get("/readyz")
+    assert response.status_code == 200, response.json()
+    assert response.json()["ready"] is True
+    assert set(response.json()["checks"]) == {"database", "broker", "tick"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readyz_refuses_while_no_beat_ticks(client: Client, beat: Beat) -> None:
+    Beat.objects.update(ticked_at=database_now() - timedelta(minutes=5))
+    response = client.get("/readyz")
+    checks = response.json()["checks"]
+    assert response.status_code == 503
+    assert {name: check["ok"] for name, check in checks.items()}["tick"] is False
+    assert checks["database"]["ok"] is True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readyz_without_a_broker_names_it_and_hides_its_address(client: Client, beat: Beat) -> None:
+    before = current_app.conf.broker_url
+    current_app.conf.broker_url = f"redis://user:{SECRET}@127.0.0.1:1/0"
+    try:
+        response = client.get("/readyz")
+    finally:
+        current_app.conf.broker_url = before
+    assert response.status_code == 503
+    assert response.json()["checks"]["broker"]["ok"] is False
+    text = json.dumps(response.json())
+    assert SECRET not in text
+    assert "127.0.0.1" not in text
+
+
+def test_the_age_of_a_tick_is_judged_at_the_bound(now: datetime) -> None:
+    assert judged_tick(now - BOUND, now, BOUND).ok
+    assert not judged_tick(now - BOUND - timedelta(milliseconds=1), now, BOUND).ok
+    assert judged_tick(None, now, BOUND) == Check(ok=False, detail="no beat has ever ticked")
+
+
+def test_a_check_that_hangs_is_reported_in_time_beside_one_that_answers() -> None:
+    release = Event()
+
+    def hang() -> Check:
+        release.wait(30)
+        return Check(ok=True, detail="too late")
+
+    checks = run({"slow": hang, "quick": lambda: Check(ok=True, detail="answers")}, timeout=0.2)
+    release.set()
+    assert checks["slow"] == Check(ok=False, detail="no answer within 0.2 s")
+    assert checks["quick"].ok
+
+
+def test_a_failure_is_named_by_its_kind_alone() -> None:
+    def refuse() -> Check:
+        raise DatabaseError(f"postgres://user:{SECRET}@db/app: no route")
+
+    check = run({"database": refuse}, timeout=5)["database"]
+    assert check == Check(ok=False, detail="unreachable (DatabaseError)")

@@ -1,0 +1,127 @@
+"""What Prometheus reads is what the rows say."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from prometheus_client.parser import text_string_to_metric_families
+
+from beat.models import Beat
+from console.metrics import exposition
+from occurrences.models import Cause
+from occurrences.states import AttemptState, OccurrenceState, RunState
+from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-4")]
+
+MINUTE = timedelta(minutes=1)
+
+
+def scraped(now: datetime) -> dict[tuple[str, frozenset[str]], float]:
+    """(name, label values) → value, read back by the client library's own parser."""
+    families = text_string_to_metric_families(exposition(now).decode())
+    return {
+        (sample.name, frozenset(sample.labels.values())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def key(name: str, *labels: str) -> tuple[str, frozenset[str]]:
+    return f"scheduler_{name}", frozenset(labels)
+
+
+def test_an_empty_ledger_has_gauges_at_zero_and_no_counters(now: datetime) -> None:
+    names = {name for name, _ in scraped(now)}
+    assert set(scraped(now).values()) == {0.0}
+    assert {"scheduler_dlq_size", "scheduler_outbox_size", "scheduler_lateness_seconds"} <= names
+    assert "scheduler_job_occurrences_total" not in names
+
+
+def test_occurrences_are_counted_by_job_and_status_once_they_are_over(now: datetime) -> None:
+    job = make_job("etl", now)
+    for minute, state in enumerate(OccurrenceState):
+        make_occurrence(job, now + minute * MINUTE, state)
+    make_occurrence(job, now - MINUTE, OccurrenceState.COMPLETED)
+    figures = scraped(now)
+    assert figures[key("job_occurrences_total", "etl", "completed")] == 2
+    assert figures[key("job_occurrences_total", "etl", "skipped")] == 1
+    assert key("job_occurrences_total", "etl", "running") not in figures
+
+
+def test_attempts_are_counted_by_job_task_and_status(now: datetime) -> None:
+    job = make_job("etl", now)
+    run = make_run(make_occurrence(job, now), make_task(job, "load"))
+    for number, state in enumerate(AttemptState):
+        make_attempt(run, number, state)
+    figures = scraped(now)
+    assert figures[key("task_attempts_total", "etl", "load", "failure")] == 1
+    assert figures[key("task_attempts_total", "etl", "load", "timeout")] == 1
+    assert key("task_attempts_total", "etl", "load", "running") not in figures
+
+
+def test_recovery_is_counted_by_strategy(now: datetime) -> None:
+    job = make_job("etl", now)
+    config = {"recovery": "execute_last"}
+    make_occurrence(job, now, cause=Cause.RECOVERY, config=config)
+    make_occurrence(job, now - MINUTE, config=config)
+    assert scraped(now)[key("recovery_runs_total", "etl", "execute_last")] == 1
+
+
+def test_what_is_under_way_is_a_gauge(now: datetime) -> None:
+    job = make_job("etl", now, paused_at=now)
+    make_job("gone", now, paused_at=now, removed_at=now)
+    make_occurrence(job, now, OccurrenceState.RUNNING)
+    make_occurrence(job, now - MINUTE, OccurrenceState.QUEUED)
+    figures = scraped(now)
+    assert figures[key("jobs_running_total")] == 1
+    assert figures[key("jobs_in_queue_total")] == 1
+    assert figures[key("jobs_paused_total")] == 1
+
+
+def test_a_backlog_shows_as_lateness_outbox_and_queue_age(now: datetime) -> None:
+    job = make_job("etl", now)
+    make_occurrence(job, now - 3 * MINUTE, OccurrenceState.PENDING)
+    make_occurrence(job, now + MINUTE, OccurrenceState.PENDING)
+    fired = make_occurrence(job, now - 2 * MINUTE, OccurrenceState.DISPATCHED)
+    make_run(fired, make_task(job, "unsent"), RunState.SCHEDULED, dispatched_at=None)
+    make_run(fired, make_task(job, "sent"), RunState.SCHEDULED)
+    waits = {"dispatched_at": None, "available_at": None}
+    make_run(fired, make_task(job, "waits its turn"), RunState.SCHEDULED, **waits)
+    make_run(fired, make_task(job, "dead"), RunState.DLQ)
+    figures = scraped(now)
+    assert figures[key("lateness_seconds")] == 180
+    assert figures[key("outbox_size")] == 1
+    assert figures[key("queue_age_seconds")] == 120
+    assert figures[key("dlq_size")] == 1
+
+
+def test_each_beat_has_a_tick_age_until_it_is_long_forgotten(now: datetime) -> None:
+    for name, minutes in {"host:1": 1, "host:2": 30, "host:3": 90}.items():
+        tick = now - minutes * MINUTE
+        Beat.objects.create(name=name, started_at=tick, ticked_at=tick, lag=timedelta())
+    figures = scraped(now)
+    assert figures[key("beat_tick_age_seconds", "host:1")] == 60
+    assert figures[key("beat_tick_age_seconds", "host:2")] == 1800
+    assert key("beat_tick_age_seconds", "host:3") not in figures
+
+
+def test_a_name_with_quotes_and_line_breaks_stays_one_label(now: datetime) -> None:
+    name = 'a "quoted"\\ name\nnächtlich 夜'
+    make_occurrence(make_job(name, now), now)
+    assert scraped(now)[key("job_occurrences_total", name, "completed")] == 1
+
+
+def test_the_number_of_queries_does_not_grow(now: datetime) -> None:
+    counts = []
+    for size in (1, 5):
+        for number in range(size):
+            job = make_job(f"job {size} {number}", now)
+            make_attempt(make_run(make_occurrence(job, now), make_task(job)))
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            exposition(now)
+        counts.append(len(queries))
+    assert counts[0] == counts[1] == 10

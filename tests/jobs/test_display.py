@@ -1,0 +1,61 @@
+"""What the operator reads: UTC first, the job's own clock below, spans in units people use."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.test import override_settings
+
+from jobs.display import NOTHING, badge, instant, span, zone_of
+from jobs.models import Job
+
+pytestmark = pytest.mark.req("OPS-2")
+
+AT = datetime(2026, 7, 1, 22, 30, tzinfo=UTC)
+
+
+def test_an_instant_is_shown_in_utc_and_on_the_jobs_clock() -> None:
+    text = instant(AT, ZoneInfo("Europe/Berlin"))
+    assert "2026-07-01 22:30:00 UTC" in text
+    assert "2026-07-02 00:30:00 Europe/Berlin" in text
+
+
+def test_utc_is_not_repeated() -> None:
+    assert instant(AT, ZoneInfo("UTC")) == instant(AT)
+    assert instant(None) == NOTHING
+
+
+def test_a_fraction_of_a_second_is_kept_to_the_millisecond() -> None:
+    assert "22:30:00.250 UTC" in instant(AT + timedelta(milliseconds=250))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.0421, "42 ms"), (2.25, "2.25 s"), (61, "1 min 01 s"), (59.9, "59.9 s"), (7260, "2 h 01 min")],
+)
+def test_a_span_is_in_units_people_use(seconds: float, expected: str) -> None:
+    assert f">{expected}<" in span(timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "config", "zone"),
+    [
+        ("TZ=Asia/Tokyo 0 2 * * *", {"timezone": "Europe/Berlin"}, "Asia/Tokyo"),
+        ("0 2 * * *", {"timezone": "Europe/Berlin"}, "Europe/Berlin"),
+        ("0 2 * * *", {}, "America/New_York"),
+        ("TZ=No/Where 0 2 * * *", {}, None),
+        ("TZ=../../etc/passwd 0 2 * * *", {}, None),
+    ],
+)
+@override_settings(PUNCTUAL={"timezone": "America/New_York"})
+def test_the_zone_is_the_most_specific_one_named(
+    schedule: str, config: dict[str, str], zone: str | None
+) -> None:
+    found = zone_of(Job(schedule=schedule, config=config))
+    assert (found and found.key) == zone
+
+
+def test_a_badge_escapes_what_it_shows() -> None:
+    text = badge("<b>", "good", "check", title='"><script>')
+    assert "<b>" not in text
+    assert "<script>" not in text
