@@ -31,13 +31,18 @@ PATIENCE = 30.0  # seconds for a child to obey SIGTERM
 Pool = Literal["prefork", "solo", "threads"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Process:
     """One beat or worker; `name` is also its log's."""
 
     name: str
     popen: subprocess.Popen[bytes]
     log: Path
+    ended: bool = False  # by us
+
+    @property
+    def died(self) -> bool:
+        return not self.alive and not self.ended
 
     @property
     def alive(self) -> bool:
@@ -94,6 +99,7 @@ class Cluster:
 
     def stop(self, process: Process, *, timeout: float = PATIENCE) -> None:
         """A polite stop; raises when it is not obeyed in time."""
+        process.ended = True
         if process.alive:
             process.popen.terminate()
             process.popen.wait(timeout=timeout)
@@ -125,12 +131,14 @@ class Cluster:
     def wait_until(
         self, predicate: Callable[[], object], *, timeout: float, describe: Callable[[], object] | str
     ) -> None:
-        """Poll until true; past the deadline fail with what was expected and every child's log."""
+        """Poll until true; fail at the deadline, or as soon as a child died that nobody ended."""
         deadline = time.monotonic() + timeout
         while not predicate():
-            if time.monotonic() > deadline:
+            dead = [process.name for process in self.processes if process.died]
+            if dead or time.monotonic() > deadline:
+                why = f"{', '.join(dead)} died" if dead else f"not within {timeout:g} s"
                 what = describe if isinstance(describe, str) else describe()
-                raise AssertionError(f"not within {timeout:g} s: {what}\n{self.logs()}")
+                raise AssertionError(f"{why}: {what}\n{self.logs()}")
             time.sleep(0.05)
 
     def logs(self) -> str:
@@ -164,6 +172,7 @@ class Cluster:
         return process
 
     def _end(self, process: Process, number: signal.Signals) -> None:
+        process.ended = True
         # The group outlives its leader when a pool's children do; it is gone when nobody is left.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.popen.pid, number)
