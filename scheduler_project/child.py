@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 LONGEST_LINE = 64 * 1024
@@ -24,6 +24,7 @@ class Program:
 
     name: str
     argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)  # on top of what all share
     ready: Callable[[], bool] | None = None
     foundation: bool = False  # the others need it: it stops after them
 
@@ -36,7 +37,7 @@ class Child:
         self.output, inlet = os.pipe()  # the read end is what a selector waits on
         self._process = subprocess.Popen(  # noqa: S603  the programs are ours
             (*LEASH, str(os.getpid()), *program.argv),
-            env=env,
+            env={**env, **program.env},
             stdin=subprocess.DEVNULL,
             stdout=inlet,
             stderr=subprocess.STDOUT,

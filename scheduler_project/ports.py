@@ -1,4 +1,4 @@
-"""Host and port → free, or the reason why nobody can listen there."""
+"""Host and port → free, or one line saying why nobody can listen there."""
 
 import errno
 import ipaddress
@@ -6,29 +6,25 @@ import socket
 
 from scheduler_project.errors import RefusedError
 
-HIGHEST_PORT = 65535
-
 
 def check(host: str, port: int, *, option: str) -> None:
-    """Refuse, naming the command line option that changes it, when the port cannot be bound."""
-    if why := unusable(host, port):
-        raise RefusedError(
-            f"cannot listen on {address(host, port)}: {why}; choose another with {option}"
-        )
-
-
-def unusable(host: str, port: int) -> str | None:
+    """Refuse when nobody can listen there; `option` is what the user changes when it is taken."""
     try:
-        family, kind, protocol, _, target = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            # As gunicorn and Flower do: a connection lingering in TIME_WAIT is no obstacle.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(target)
+        _listen(host, port)
     except OSError as error:
-        return "the port is taken" if error.errno == errno.EADDRINUSE else str(error.strerror)
-    return None
+        taken = f"the port is taken; choose another with {option}"
+        why = taken if error.errno == errno.EADDRINUSE else error.strerror
+        raise RefusedError(f"cannot listen on {address(host, port)}: {why}") from None
+
+
+def _listen(host: str, port: int) -> None:
+    family, kind, protocol, _, target = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    with socket.socket(family, kind, protocol) as probe:
+        # As gunicorn and Flower do: a connection lingering in TIME_WAIT is no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(target)
 
 
 def is_loopback(host: str) -> bool:

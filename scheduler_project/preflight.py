@@ -19,9 +19,7 @@ from scheduler_project.programs import FLOWER_HOST, Options
 def check(options: Options, *, own_broker: bool) -> None:
     """All questions before the first deed, so that a refusal leaves nothing half-created."""
     if options.demo and not ports.is_loopback(options.host):
-        raise RefusedError(
-            f"--demo opens a login for everybody on {options.host}; use a loopback --host"
-        )
+        raise RefusedError(f"--demo opens a login for everybody on {options.host}; use a loopback --host")
     if options.flower_port == options.port:
         raise RefusedError(f"--port and --flower-port are both {options.port}")
     if own_broker:
@@ -29,13 +27,13 @@ def check(options: Options, *, own_broker: bool) -> None:
     ports.check(options.host, options.port, option="--port")
     if options.flower_port:
         ports.check(FLOWER_HOST, options.flower_port, option="--flower-port")
-    check_database()
+    check_database(connections["default"])
     if not own_broker:
         check_broker(app)
 
 
-def check_database() -> None:
-    connection = _unpooled()
+def check_database(configured: BaseDatabaseWrapper) -> None:
+    connection = _unpooled(configured)
     if connection.vendor == "sqlite" and not Path(connection.settings_dict["NAME"]).exists():
         # Opening it would create it.
         return _check_folder(Path(connection.settings_dict["NAME"]).absolute().parent)
@@ -43,9 +41,7 @@ def check_database() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except (DatabaseError, OSError) as error:
-        raise RefusedError(
-            f"cannot reach the database {_shown(connection)}: {_line(error)}"
-        ) from None
+        raise RefusedError(f"cannot reach the database {_shown(connection)}: {_line(error)}") from None
     finally:
         connection.close()
     return None
@@ -57,9 +53,7 @@ def check_broker(app: Celery) -> None:
             connection.ensure_connection(max_retries=1, interval_start=0)
         except (KombuError, OSError, *connection.connection_errors) as error:
             # as_uri() hides the password.
-            raise RefusedError(
-                f"cannot reach the broker {connection.as_uri()}: {_line(error)}"
-            ) from None
+            raise RefusedError(f"cannot reach the broker {connection.as_uri()}: {_line(error)}") from None
 
 
 def _check_folder(folder: Path) -> None:
@@ -67,9 +61,9 @@ def _check_folder(folder: Path) -> None:
         raise RefusedError(f"cannot create the database: no writable folder {folder}")
 
 
-def _unpooled() -> BaseDatabaseWrapper:
+def _unpooled(configured: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
     """A connection that fails with the server's own words; the pool only reports a time-out."""
-    connection = connections["default"].copy()
+    connection = configured.copy()
     connection.settings_dict["OPTIONS"].pop("pool", None)
     return connection
 

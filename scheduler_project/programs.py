@@ -34,9 +34,7 @@ class Options:
         return f"http://{FLOWER_HOST}:{self.flower_port}" if self.flower_port else None
 
 
-def environment_for(
-    base: Mapping[str, str], options: Options, *, project: Path, var: Path
-) -> dict[str, str]:
+def environment_for(base: Mapping[str, str], options: Options, *, project: Path, var: Path) -> dict[str, str]:
     """What every child sees: one data folder, unbuffered output, the demo's jobs if asked."""
     path = os.pathsep.join(filter(None, [str(project), base.get("PYTHONPATH")]))
     env = {**base, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PUNCTUAL_VAR": str(var)}
@@ -57,7 +55,6 @@ def programs(options: Options, env: Mapping[str, str]) -> list[Program]:
         *(_beat(number) for number in range(1, options.beats + 1)),
         *(_worker(number, options) for number in range(1, options.workers + 1)),
         _web(options, env),
-        # Flower asks the workers for their facts when it starts: last, so that they can answer.
         *([_flower(options.flower_port)] if options.flower_port else []),
     ]
 
@@ -70,14 +67,18 @@ def _worker(number: int, options: Options) -> Program:
     # The port makes the name unique on this host, also when two `up`s share one broker.
     name = f"worker-{number}-{options.port}@%h"
     flags = ("--concurrency", str(options.concurrency), "--task-events", "--loglevel", "INFO")
-    return Program(
-        f"worker-{number}", (*CELERY, "worker", "--pool", "prefork", "--hostname", name, *flags)
-    )
+    return Program(f"worker-{number}", (*CELERY, "worker", "--pool", "prefork", "--hostname", name, *flags))
 
 
 def _flower(port: int) -> Program:
+    # At its start it warns about workers that are still starting; errors are all we want to hear.
     argv = (*CELERY, "flower", f"--address={FLOWER_HOST}", f"--port={port}")
-    return Program("flower", argv, ready=lambda: _answers(FLOWER_HOST, port, "/healthcheck"))
+    return Program(
+        "flower",
+        argv,
+        env={"LOG_LEVEL": "ERROR"},
+        ready=lambda: _answers(FLOWER_HOST, port, "/healthcheck"),
+    )
 
 
 def _web(options: Options, env: Mapping[str, str]) -> Program:

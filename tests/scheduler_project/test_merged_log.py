@@ -1,0 +1,44 @@
+import io
+
+import pytest
+
+from scheduler_project.merged_log import MergedLog
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class ClosedPipe(io.StringIO):
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+def test_every_line_is_led_by_its_programs_name_in_one_width() -> None:
+    stream = io.StringIO()
+    log = MergedLog(stream, ["web", "worker-1"])
+    log.say("started")
+    log.write("web", ["listening"])
+    log.write("worker-1", ["ready", "", "task received"])
+    assert stream.getvalue().splitlines() == [
+        "up       | started",
+        "web      | listening",
+        "worker-1 | ready",
+        "worker-1 | task received",
+    ]
+
+
+def test_colour_is_for_terminals_only() -> None:
+    stream = Terminal()
+    MergedLog(stream, ["web", "beat"]).write("beat", ["tick"])
+    assert stream.getvalue() == "\x1b[33mbeat | \x1b[0mtick\n"
+
+
+@pytest.mark.req("OPS-1")
+def test_a_reader_that_went_away_is_remembered_and_does_not_raise() -> None:
+    log = MergedLog(ClosedPipe(), ["web"])
+    assert not log.lost
+    log.write("web", ["hello"])
+    assert log.lost
+    log.write("web", ["again"])
