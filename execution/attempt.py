@@ -11,8 +11,8 @@ from typing import Any
 from celery.exceptions import SoftTimeLimitExceeded
 
 from execution.claim import Claim
-from execution.context import Context
 from execution.outcome import Ending, Result
+from jobs.context import Context
 from jobs.errors import Cancel, NonRetryable, RetryAfter, Snooze
 from jobs.ids import shown
 from jobs.registry import registry

@@ -3,12 +3,14 @@
 What users import:
 
 - `Job`, `scheduled`, `Retry`: declare jobs in a module named `jobs` of an installed app.
+- `Context`: what a task is told about its run.
 - `Cancel`, `NonRetryable`, `RetryAfter`, `Snooze`: raised by a task to choose its outcome.
 - `trigger`, `pause`, `resume`, `next_runs`: act on a job by name.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from jobs.context import Context
 from jobs.declare import Job, scheduled
 from jobs.errors import (
     Cancel,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cancel",
+    "Context",
     "DefinitionError",
     "Job",
     "NonRetryable",

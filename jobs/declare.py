@@ -82,7 +82,7 @@ class Job:
         transactional: bool = False,
         **config: Unpack[TaskOptions],
     ) -> Callable[[Function], Function]: ...
-    def task(self, function: Any = None, /, **options: Any) -> Any:
+    def task(self, function: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]  # mypy and Unpack
         """Add a step. Steps run in the order they are declared, or at once with mode="parallel"."""
 
         name = options.pop("name", None)

@@ -4,6 +4,9 @@ import os
 
 from celery import Celery
 
+from scheduler_project import failures
+
+failures.install()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
 
 app = Celery("punctual")

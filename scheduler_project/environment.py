@@ -16,9 +16,7 @@ TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "amqp", "amqps", "sentinel")
 DATABASE_SCHEMES = ("postgres", "postgresql", "sqlite")
-LONGEST_SOCKET_PATH = (
-    100  # the kernel's limit is 107 bytes; valkey appends nothing, we keep a margin
-)
+LONGEST_SOCKET_PATH = 100  # the kernel's limit is 107 bytes; valkey appends nothing, we keep a margin
 
 
 def flag(env: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -27,9 +25,7 @@ def flag(env: Mapping[str, str], name: str, *, default: bool) -> bool:
         return default
     word = text.strip().lower()
     if word not in TRUE | FALSE:
-        raise ImproperlyConfigured(
-            f"{name}={text!r}: expected one of 1, 0, true, false, yes, no, on, off"
-        )
+        raise ImproperlyConfigured(f"{name}={text!r}: expected one of 1, 0, true, false, yes, no, on, off")
     return word in TRUE
 
 
@@ -84,18 +80,22 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
             "timeout": 30,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
         }
-        if scheme == "sqlite" and not env.get("DATABASE_URL"):
+        if not env.get("DATABASE_URL"):
             var.mkdir(parents=True, exist_ok=True)
     else:
-        options |= {
-            "pool": {
-                "min_size": 0,
+        options["connect_timeout"] = number(env, "DATABASE_CONNECT_TIMEOUT", default=5)
+        if flag(env, "DATABASE_POOL", default=False):
+            options["pool"] = {
+                "min_size": 1,
                 "max_size": number(env, "DATABASE_POOL_SIZE", default=8),
-                "timeout": number(env, "DATABASE_POOL_TIMEOUT", default=10),
-            },
-            "connect_timeout": number(env, "DATABASE_CONNECT_TIMEOUT", default=5),
-        }
-    return entry | {"OPTIONS": options, "CONN_MAX_AGE": 0 if scheme != "sqlite" else 60}
+                "timeout": number(env, "DATABASE_CONNECT_TIMEOUT", default=5),
+            }
+    # A pool keeps connections itself; Django must then hand each one back after every request.
+    return entry | {
+        "OPTIONS": options,
+        "CONN_MAX_AGE": 0 if "pool" in options else 600,
+        "CONN_HEALTH_CHECKS": "pool" not in options,
+    }
 
 
 def embedded_socket(var: Path) -> Path:
@@ -111,9 +111,7 @@ def broker_url(env: Mapping[str, str], var: Path) -> str:
     url = env.get("BROKER_URL") or f"redis+socket://{embedded_socket(var)}"
     scheme = urlsplit(url).scheme
     if scheme not in BROKER_SCHEMES:
-        raise ImproperlyConfigured(
-            f"BROKER_URL: scheme {scheme!r} is not one of {', '.join(BROKER_SCHEMES)}"
-        )
+        raise ImproperlyConfigured(f"BROKER_URL: scheme {scheme!r} is not one of {', '.join(BROKER_SCHEMES)}")
     return url
 
 

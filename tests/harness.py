@@ -78,7 +78,8 @@ class Harness:
 
     def take(self, queue: str = "default") -> tuple[str, Any] | None:
         with current_app.connection_for_read() as connection:
-            simple = connection.SimpleQueue(current_app.amqp.queues[queue])
+            declared: Any = current_app.amqp.queues[queue]
+            simple = connection.SimpleQueue(declared)
             with suppress(Empty):
                 message: Message = simple.get_nowait()
                 message.ack()

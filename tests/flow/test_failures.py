@@ -4,16 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import Cancel, Job, NonRetryable, Retry, RetryAfter, Snooze, scheduled
+from jobs import Cancel, Context, Job, NonRetryable, Retry, RetryAfter, Snooze, scheduled
 from jobs.models import Task
 from tests.harness import Harness, states_of
 
 
-def fail(ctx):
+def fail(ctx: Context) -> None:
     raise ValueError("broken")
 
 
-def succeed(ctx): ...
+def succeed(ctx: Context) -> None: ...
 
 
 @pytest.mark.req("TSK-5")
@@ -78,20 +78,20 @@ def test_continue_runs_everything_and_completes_with_errors(harness: Harness) ->
 @pytest.mark.req("EXE-7")
 def test_steering_exceptions_choose_the_outcome(harness: Harness) -> None:
     @scheduled("0 * * * *", name="cancel")
-    def cancel(ctx):
+    def cancel(ctx: Context) -> None:
         raise Cancel("nothing to do")
 
     @scheduled("0 * * * *", name="fatal")
-    def fatal(ctx):
+    def fatal(ctx: Context) -> None:
         raise NonRetryable("bad data")
 
     @scheduled("0 * * * *", name="later", retry=Retry(1, "1h"))
-    def later(ctx):
+    def later(ctx: Context) -> None:
         if ctx.attempt == 0:
             raise RetryAfter(timedelta(seconds=7))
 
     @scheduled("0 * * * *", name="snooze", retry=Retry(0))
-    def snooze(ctx):
+    def snooze(ctx: Context) -> None:
         if ctx.attempt < 3:
             raise Snooze(5)
 
@@ -142,6 +142,7 @@ def test_an_occurrence_past_its_execution_timeout_is_stale_and_its_runs_are_told
     harness.tick(sweeping=True)
 
     stale = harness.occurrences("slow")[0]
+    assert stale.report is not None
     assert (stale.state, stale.report["outcome"]) == ("failed_stale", "failed_stale")
     assert {run.state for run in harness.runs("slow")[:2]} == {"canceled"}
     assert harness.attempts("slow")[0].state in {"canceled", "lost"}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs import Job, Retry, scheduled
+from jobs import Context, Job, Retry, scheduled
 from occurrences.ids import attempt_id, occurrence_id
 from occurrences.models import Occurrence
 from tests.harness import Harness, states_of
@@ -15,7 +15,7 @@ def test_one_decorator_is_enough_for_a_run(harness: Harness) -> None:
     seen = []
 
     @scheduled("* * * * *")
-    def minutely(ctx):
+    def minutely(ctx: Context) -> None:
         seen.append(ctx.scheduled_for)
 
     harness.sync()
@@ -30,7 +30,7 @@ def test_one_decorator_is_enough_for_a_run(harness: Harness) -> None:
 @pytest.mark.req("OCC-1")
 def test_rows_carry_the_ids_any_machine_would_compute(harness: Harness) -> None:
     @scheduled("* * * * *")
-    def minutely(ctx): ...
+    def minutely(ctx: Context) -> None: ...
 
     harness.sync()
     harness.live(seconds=31)
@@ -44,7 +44,7 @@ def test_rows_carry_the_ids_any_machine_would_compute(harness: Harness) -> None:
 @pytest.mark.req("OCC-7")
 def test_a_message_is_named_after_the_attempt_it_starts(harness: Harness) -> None:
     @scheduled("* * * * *")
-    def minutely(ctx): ...
+    def minutely(ctx: Context) -> None: ...
 
     harness.sync()
     harness.live(seconds=31)
@@ -55,7 +55,7 @@ def test_a_message_is_named_after_the_attempt_it_starts(harness: Harness) -> Non
 
 def test_the_next_occurrence_is_always_a_row(harness: Harness) -> None:
     @scheduled("0 9 1 1 *")
-    def yearly(ctx): ...
+    def yearly(ctx: Context) -> None: ...
 
     harness.sync()
     harness.tick()
@@ -69,7 +69,7 @@ def test_sequential_steps_run_in_order_one_at_a_time(harness: Harness) -> None:
     report = Job("report", "* * * * *")
     order = []
 
-    def step(ctx):
+    def step(ctx: Context) -> None:
         order.append(ctx.task)
 
     for name in ("collect", "render", "send"):
@@ -89,7 +89,7 @@ def test_sequential_steps_run_in_order_one_at_a_time(harness: Harness) -> None:
 def test_parallel_steps_go_out_at_once_and_settle_without_the_chord(harness: Harness) -> None:
     etl = Job("etl", "* * * * *", mode="parallel")
 
-    def step(ctx): ...
+    def step(ctx: Context) -> None: ...
 
     for name in ("a", "b", "c"):
         etl.task(name=name)(step)
@@ -108,7 +108,7 @@ def test_async_functions_are_awaited(harness: Harness) -> None:
     seen = []
 
     @scheduled("* * * * *")
-    async def fetch(ctx):
+    async def fetch(ctx: Context) -> None:
         seen.append(ctx.job)
 
     harness.sync()
@@ -123,10 +123,10 @@ def test_a_flaky_step_waits_as_a_row_and_then_succeeds(harness: Harness) -> None
     etl = Job("etl", "0 * * * *", mode="parallel", retry=Retry(3, "10s", backoff=2))
 
     @etl.task
-    def steady(ctx): ...
+    def steady(ctx: Context) -> None: ...
 
     @etl.task
-    def flaky(ctx):
+    def flaky(ctx: Context) -> None:
         if ctx.attempt < 2:
             raise ConnectionError("no answer")
 
@@ -152,14 +152,14 @@ def test_on_complete_gets_the_stored_report(harness: Harness) -> None:
     reports: list[dict[str, object]] = []
 
     @job.task
-    def good(ctx): ...
+    def good(ctx: Context) -> None: ...
 
     @job.task(failure_strategy="continue")
-    def bad(ctx):
+    def bad(ctx: Context) -> None:
         raise ValueError("nope")
 
     @job.on_complete
-    def broken_hook(report):
+    def broken_hook(report: object) -> None:
         raise RuntimeError("the hook is broken")
 
     job.on_complete(reports.append)
@@ -167,6 +167,7 @@ def test_on_complete_gets_the_stored_report(harness: Harness) -> None:
     harness.live(seconds=31)
 
     (row,) = Occurrence.objects.filter(finished_at__isnull=False)
+    assert row.report is not None
     assert reports == [row.report]
     assert row.report["outcome"] == "completed_with_errors"
     assert [(task["task"], task["status"], task["attempts"]) for task in row.report["tasks"]] == [

@@ -9,14 +9,14 @@ from execution.claim import Claim
 from execution.outcome import Ending, Result
 from execution.report import Report, report
 from execution.work import follow_up
-from jobs import Job, control, scheduled
+from jobs import Context, Job, control, scheduled
 from jobs.models import Job as JobRow
 from occurrences.models import Occurrence
 from occurrences.states import OccurrenceState
 from tests.harness import Harness
 
 
-def noop(ctx): ...
+def noop(ctx: Context) -> None: ...
 
 
 @pytest.mark.req("OCC-4")
@@ -122,7 +122,7 @@ def test_a_manual_run_leaves_the_phase_of_the_schedule_alone(harness: Harness) -
     seen = []
 
     @scheduled("* * * * *")
-    def job(ctx):
+    def job(ctx: Context) -> None:
         seen.append((ctx.scheduled_for, dict(ctx.args)))
 
     harness.sync()

@@ -1,6 +1,7 @@
 """Crashes, lost messages, downtime: nothing lost, nothing twice."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -9,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from execution.dispatch import dispatch
 from execution.outcome import Ending, Result
 from execution.report import FencedError, Report, report
-from jobs import Job, Retry, scheduled
+from jobs import Context, Job, Retry, scheduled
 from jobs.models import Job as JobRow
 from jobs.registry import registry
 from occurrences.firing import fire_due
@@ -19,7 +20,7 @@ from recovery import sweep
 from tests.harness import Harness, states_of
 
 
-def noop(ctx): ...
+def noop(ctx: Context) -> None: ...
 
 
 @pytest.mark.req("OCC-2")
@@ -87,7 +88,7 @@ def test_a_resent_message_has_no_second_effect(harness: Harness) -> None:
     effects = []
 
     @scheduled("0 * * * *")
-    def job(ctx):
+    def job(ctx: Context) -> None:
         effects.append(ctx.attempt_id)
 
     harness.now = harness.now.replace(minute=59, second=59)
@@ -152,7 +153,7 @@ def test_a_failing_transactional_task_leaves_no_effect(harness: Harness) -> None
     job = Job("job", "0 * * * *", retry=Retry(1, "1s"))
 
     @job.task(transactional=True)
-    def load(ctx):
+    def load(ctx: Context) -> None:
         JobRow.objects.update(metadata={"touched by": str(ctx.attempt)})
         if ctx.attempt == 0:
             raise ValueError("after the write")
@@ -179,7 +180,7 @@ def test_a_failing_transactional_task_leaves_no_effect(harness: Harness) -> None
     ],
 )
 def test_downtime_is_made_up_for_as_the_strategy_says(
-    harness: Harness, config: dict[str, str | int], ran: int
+    harness: Harness, config: dict[str, Any], ran: int
 ) -> None:
     Job("job", "*/10 * * * *", overlap="allow", **config).task(noop)
     harness.sync()
@@ -212,7 +213,7 @@ def test_a_short_stall_is_just_lateness(harness: Harness) -> None:
 def test_a_hook_whose_worker_died_is_still_called(harness: Harness) -> None:
     job = Job("job", "0 * * * *")
     job.task(noop)
-    called = []
+    called: list[object] = []
     job.on_complete(called.append)
     harness.now = harness.now.replace(minute=59, second=59)
     harness.sync()

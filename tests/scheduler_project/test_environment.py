@@ -82,12 +82,19 @@ def test_a_refused_database_url_does_not_show_its_password() -> None:
 
 
 @pytest.mark.req("OPS-1")
-def test_postgres_gets_a_pool_of_connections(tmp_path: Path) -> None:
-    entry = environment.database(POSTGRES | {"DATABASE_POOL_SIZE": "3"}, tmp_path)
+def test_the_web_process_shares_a_pool_of_connections(tmp_path: Path) -> None:
+    entry = environment.database(POSTGRES | {"DATABASE_POOL": "on", "DATABASE_POOL_SIZE": "3"}, tmp_path)
     assert entry["ENGINE"] == "django.db.backends.postgresql"
     assert (entry["HOST"], entry["PORT"], entry["NAME"]) == ("db.example.org", 6432, "punctual")
     assert entry["OPTIONS"]["pool"]["max_size"] == 3
     assert entry["CONN_MAX_AGE"] == 0  # Django refuses persistent connections beside a pool
+
+
+@pytest.mark.req("OPS-1")
+def test_beats_and_workers_keep_one_connection_and_check_it(tmp_path: Path) -> None:
+    entry = environment.database(POSTGRES, tmp_path)
+    assert "pool" not in entry["OPTIONS"]
+    assert (entry["CONN_MAX_AGE"], entry["CONN_HEALTH_CHECKS"]) == (600, True)
 
 
 @pytest.mark.req("OPS-1")
@@ -147,8 +154,7 @@ def test_processes_that_start_together_agree_on_the_secret_key(tmp_path: Path) -
         "print(environment.secret_key({}, pathlib.Path(sys.argv[1]), embedded=True))"
     )
     started = [
-        subprocess.Popen([sys.executable, "-c", command, tmp_path], stdout=subprocess.PIPE)
-        for _ in range(4)
+        subprocess.Popen([sys.executable, "-c", command, tmp_path], stdout=subprocess.PIPE) for _ in range(4)
     ]
     assert len({process.communicate()[0] for process in started}) == 1
     assert [process.returncode for process in started] == [0] * 4

@@ -1,0 +1,51 @@
+"""An exception nobody caught → one clear line where its kind is known; Python's traceback otherwise.
+
+Installed as `sys.excepthook` in every process of the project. `--traceback` brings the traceback back.
+"""
+
+import sys
+from types import TracebackType
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError, ProgrammingError
+from kombu.exceptions import OperationalError as BrokerError
+
+from jobs.errors import PunctualError
+from schedules import ScheduleError
+
+MISSING_TABLE = ("no such table", "does not exist", "no such column")
+
+
+def explained(error: BaseException) -> str | None:
+    """The line to show; None for what deserves its traceback."""
+    text = " ".join(str(error).split())
+    match error:
+        case OperationalError() | ProgrammingError() if any(part in text for part in MISSING_TABLE):
+            return f"the database is not migrated; run `manage.py migrate` ({text})"
+        case OperationalError():
+            return f"cannot use database {_database()}: {text}"
+        case BrokerError():
+            return f"cannot reach the broker: {text}"
+        case PunctualError() | ScheduleError() | ImproperlyConfigured():
+            return text
+    return None
+
+
+def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    line = None if "--traceback" in sys.argv else explained(error)
+    if line is None:
+        sys.__excepthook__(kind, error, trace)
+    else:
+        sys.stderr.write(f"error: {line}\n")
+
+
+def install() -> None:
+    sys.excepthook = hook
+
+
+def _database() -> str:
+    """Where it is, without who we are there."""
+    entry = settings.DATABASES["default"]
+    place = ":".join(str(part) for part in (entry.get("HOST"), entry.get("PORT")) if part)
+    return f"{place}/{entry['NAME']}" if place else str(entry["NAME"])

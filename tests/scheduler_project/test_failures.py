@@ -1,0 +1,87 @@
+"""What nobody caught ends in one clear line, without secrets, and with a non-zero exit."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+    return subprocess.run(
+        [sys.executable, *command],
+        env=kept | {"SECRET_KEY": "k" * 60} | env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+UNREACHABLE = "postgres://someone:hunter2@127.0.0.1:1/punctual"
+
+
+@pytest.mark.req("OPS-7")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("manage.py", "migrate"),
+        ("manage.py", "jobs", "list"),
+        ("-m", "celery", "-q", "-A", "scheduler_project", "beat"),
+    ],
+)
+def test_an_unreachable_database_is_one_line_and_a_failure(command: tuple[str, ...]) -> None:
+    done = run(*command, DATABASE_URL=UNREACHABLE, BROKER_URL="redis://127.0.0.1:1/0")
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if "error: " in line]
+    assert len(lines) == 1, done.stderr
+    assert "127.0.0.1" in lines[0]
+    assert "Connection refused" in lines[0]
+    assert "hunter2" not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_database_without_tables_names_the_remedy(tmp_path: Path) -> None:
+    done = run("manage.py", "jobs", "list", PUNCTUAL_VAR=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the database is not migrated; run `manage.py migrate`")
+
+
+@pytest.mark.req("JOB-2")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            '@scheduled("61 * * * *")\ndef broken(ctx): ...',
+            "error: broken: schedule='61 * * * *': E002 minute: value 61 out of range [0, 59]",
+        ),
+        (
+            '@scheduled("* * * * *", overlap="maybe")\ndef broken(ctx): ...',
+            "error: broken: overlap='maybe': expected one of skip, allow, queue",
+        ),
+    ],
+)
+def test_a_bad_declaration_stops_every_process_with_its_own_words(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    package = tmp_path / "badapp"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "jobs.py").write_text(f"from jobs import scheduled\n{line}\n")
+    env = {"PUNCTUAL_APPS": "badapp", "PYTHONPATH": str(tmp_path), "PUNCTUAL_VAR": str(tmp_path / "var")}
+    for command in (("manage.py", "migrate"), ("-m", "celery", "-A", "scheduler_project", "worker")):
+        done = run(*command, **env)
+        assert done.returncode == 1
+        assert done.stderr.splitlines()[-1] == message
+    assert not (tmp_path / "var" / "punctual.sqlite3").exists(), "nothing was created"
+
+
+def test_traceback_brings_the_traceback_back(tmp_path: Path) -> None:
+    done = run("manage.py", "jobs", "--traceback", "list", PUNCTUAL_VAR=str(tmp_path))
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
