@@ -81,6 +81,7 @@ def insert_occurrence(
         "run_at": scheduled_for,
         "created_at": scheduled_for,
         "exclusive": True,
+        "execution_timeout": timedelta(hours=1),
         **dict.fromkeys(facts, scheduled_for),
     }
     return Occurrence.objects.create(job=job, state=state, **row | values)
@@ -110,9 +111,7 @@ def refused(name: str) -> "pytest.RaisesExc[IntegrityError]":
 
 
 @pytest.mark.parametrize("state", OccurrenceState)
-def test_every_occurrence_state_can_be_stored(
-    job: Job, now: datetime, state: OccurrenceState
-) -> None:
+def test_every_occurrence_state_can_be_stored(job: Job, now: datetime, state: OccurrenceState) -> None:
     assert insert_occurrence(job, now, state).state == state
 
 
@@ -122,17 +121,13 @@ def test_an_unknown_occurrence_state_is_refused(job: Job, now: datetime) -> None
 
 
 @pytest.mark.parametrize("state", OCCURRENCE_OPEN)
-def test_an_open_occurrence_cannot_have_finished(
-    job: Job, now: datetime, state: OccurrenceState
-) -> None:
+def test_an_open_occurrence_cannot_have_finished(job: Job, now: datetime, state: OccurrenceState) -> None:
     with refused("occurrence_finished_iff_final"):
         insert_occurrence(job, now, state, finished_at=now)
 
 
 @pytest.mark.parametrize("state", OCCURRENCE_FINAL)
-def test_a_final_occurrence_has_a_finish_time(
-    job: Job, now: datetime, state: OccurrenceState
-) -> None:
+def test_a_final_occurrence_has_a_finish_time(job: Job, now: datetime, state: OccurrenceState) -> None:
     with refused("occurrence_finished_iff_final"):
         insert_occurrence(job, now, state, finished_at=None)
 
@@ -238,9 +233,7 @@ def test_a_run_nobody_holds_has_neither_token_nor_lease(
     occurrence: Occurrence, task: Task, now: datetime, state: RunState, fact: str
 ) -> None:
     with refused("run_claimed_iff_held"):
-        insert_run(
-            occurrence, task, now, state, **{fact: uuid4() if fact == "claim_token" else now}
-        )
+        insert_run(occurrence, task, now, state, **{fact: uuid4() if fact == "claim_token" else now})
 
 
 @pytest.mark.parametrize("state", AttemptState)
@@ -316,8 +309,6 @@ def test_no_constraint_goes_without_a_test() -> None:
 
 def constraint_names() -> set[str]:
     owners: list[type[models.Model]] = [
-        model
-        for label in ("jobs", "occurrences")
-        for model in apps.get_app_config(label).get_models()
+        model for label in ("jobs", "occurrences") for model in apps.get_app_config(label).get_models()
     ]
     return {constraint.name for model in owners for constraint in model._meta.constraints}
