@@ -40,12 +40,12 @@ class Claimed:
 def claim(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedelta = LEASE) -> Claimed:
     token = uuid4()
     with transaction.atomic():
-        ready = TaskRun.objects.filter(id__in=run_ids, occurrence__state__in=OCCURRENCE_ACTIVE)
-        owners = dict(ready.values_list("occurrence_id", "occurrence__state"))
-        fresh = sorted(id_ for id_, state in owners.items() if state == OccurrenceState.DISPATCHED)
+        active = TaskRun.objects.filter(id__in=run_ids, occurrence__state__in=OCCURRENCE_ACTIVE)
+        rows = list(active.values_list("id", "occurrence_id", "occurrence__state"))
+        fresh = sorted({owner for _, owner, state in rows if state == OccurrenceState.DISPATCHED})
         started = transitions.start(fresh, now=now)
-        allowed = list(ready.order_by("id").values_list("id", flat=True))
-        if not transitions.claim(allowed, token=token, worker=worker, now=now, lease=lease):
+        # An occurrence that ends from here on cancels its runs, and the guard on the run sees that.
+        if not transitions.claim([id_ for id_, *_ in rows], token=token, worker=worker, now=now, lease=lease):
             transaction.set_rollback(True)
             return Claimed()
         claims = _open_attempts(token, worker=worker, now=now)

@@ -44,7 +44,7 @@ def settle(occurrence_ids: Collection[UUID], *, now: datetime) -> Settled:
 def lock(ids: Collection[UUID]) -> list[Occurrence]:
     """Active ones, locked in id order; the job comes along, unlocked."""
     rows = Occurrence.objects.active().filter(id__in=ids).select_related("job").order_by("id")
-    return list(rows.select_for_update(of=("self",)))
+    return list(rows.select_for_update(of=("self",), no_key=True))
 
 
 def runs_of(occurrences: Iterable[Occurrence]) -> list[TaskRun]:

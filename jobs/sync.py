@@ -52,7 +52,9 @@ def sync(now: datetime) -> Synced:
 def _locked_rows(declared: Iterable[declare.Job]) -> dict[UUID, Job]:
     names = [job.name for job in declared]
     query = Job.objects.filter(Q(origin=Origin.CODE) | Q(name__in=names))
-    return {row.id: row for row in query.order_by("id").select_for_update()}
+    # no_key, here and wherever rows are locked: a plain FOR UPDATE would also stop inserts that refer
+    # to the row, and an edit (job, then its cursor) and a plan (cursor, then job) would deadlock.
+    return {row.id: row for row in query.order_by("id").select_for_update(no_key=True)}
 
 
 def _job_row(job: declare.Job, now: datetime) -> Job:

@@ -42,7 +42,7 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
         return Fired()
     with transaction.atomic():
         due = Occurrence.objects.due(now).timely(now).select_related("job").order_by("run_at", "id")
-        rows = list(due.select_for_update(of=("self",), skip_locked=True)[:limit])
+        rows = list(due.select_for_update(of=("self",), skip_locked=True, no_key=True)[:limit])
         held = _try_cursors({row.job_id for row in rows})
         mine = [row for row in rows if row.job_id in held]
         tasks = _tasks_of(held)
@@ -99,13 +99,22 @@ def _runs(occurrence: Occurrence, tasks: list[Task], now: datetime) -> Iterable[
 
 
 def _try_cursors(jobs: Collection[UUID]) -> set[UUID]:
-    rows = Cursor.objects.filter(job__in=jobs).order_by("job_id").select_for_update(skip_locked=True)
+    rows = (
+        Cursor.objects.filter(job__in=jobs)
+        .order_by("job_id")
+        .select_for_update(skip_locked=True, no_key=True)
+    )
     return set(rows.values_list("job_id", flat=True))
 
 
 def _lock_cursors(jobs: Collection[UUID]) -> None:
     # Ordered, so that two settling workers wait for each other instead of deadlocking.
-    list(Cursor.objects.filter(job__in=jobs).order_by("job_id").select_for_update().values_list("job_id"))
+    list(
+        Cursor.objects.filter(job__in=jobs)
+        .order_by("job_id")
+        .select_for_update(no_key=True)
+        .values_list("job_id")
+    )
 
 
 def _busy(jobs: Collection[UUID]) -> set[UUID]:

@@ -39,7 +39,7 @@ def plan_due(now: datetime, *, limit: int = BATCH) -> Planned:
         return Planned()
     with transaction.atomic():
         due = Cursor.objects.due(now).select_related("job").order_by("plan_at", "job_id")
-        cursors = list(due.select_for_update(of=("self",), skip_locked=True)[:limit])
+        cursors = list(due.select_for_update(of=("self",), skip_locked=True, no_key=True)[:limit])
         _forget_edited(cursors)
         rows = [row for cursor in cursors for row in _advance(cursor, now)]
         create_missing(rows)

@@ -36,7 +36,7 @@ def catch_up(now: datetime, *, limit: int = BATCH) -> CaughtUp:
         return CaughtUp()
     with transaction.atomic():
         cursors = Cursor.objects.filter(job__in=jobs).order_by("job_id")
-        held = list(cursors.select_for_update(skip_locked=True).values_list("job_id", flat=True))
+        held = list(cursors.select_for_update(skip_locked=True, no_key=True).values_list("job_id", flat=True))
         rows = Occurrence.objects.due(now).late(now).filter(job__in=held).select_related("job")
         return _dispose(rows.order_by("job_id", "scheduled_for"), now)
 

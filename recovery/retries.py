@@ -17,6 +17,6 @@ def release_due(now: datetime, *, limit: int = BATCH) -> list[UUID]:
     if not due.exists():
         return []
     with transaction.atomic():
-        ids = list(due.select_for_update(skip_locked=True).values_list("id", flat=True)[:limit])
+        ids = list(due.select_for_update(skip_locked=True, no_key=True).values_list("id", flat=True)[:limit])
         transitions.reschedule(ids, now=now)
     return ids
