@@ -3,6 +3,7 @@
 Installed as `sys.excepthook` in every process of the project. `--traceback` brings the traceback back.
 """
 
+import re
 import sys
 from types import TracebackType
 
@@ -14,14 +15,14 @@ from kombu.exceptions import OperationalError as BrokerError
 from jobs.errors import PunctualError
 from schedules import ScheduleError
 
-MISSING_TABLE = ("no such table", "does not exist", "no such column")
+UNMIGRATED = re.compile(r"no such (table|column)|(relation|column) .+ does not exist")
 
 
 def explained(error: BaseException) -> str | None:
     """The line to show; None for what deserves its traceback."""
     text = " ".join(str(error).split())
     match error:
-        case OperationalError() | ProgrammingError() if any(part in text for part in MISSING_TABLE):
+        case OperationalError() | ProgrammingError() if UNMIGRATED.search(text):
             return f"the database is not migrated; run `manage.py migrate` ({text})"
         case OperationalError():
             return f"cannot use database {_database()}: {text}"
