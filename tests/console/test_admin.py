@@ -1,6 +1,7 @@
 """Every page of the hierarchy: its links, its cost, its behaviour without data and with odd names."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -85,7 +86,8 @@ def test_a_job_shows_its_last_outcome_and_its_earliest_next_run(now: datetime) -
     last = make_occurrence(job, now - MINUTE, OccurrenceState.FAILED)
     make_occurrence(job, now + 2 * MINUTE, OccurrenceState.PENDING)
     make_occurrence(job, now + MINUTE, OccurrenceState.PENDING)
-    attach_ledger(rows := [job, other])
+    rows: list[Any] = [job, other]
+    attach_ledger(rows)
     assert [(row.next_run_at, row.last) for row in rows] == [(now + MINUTE, last), (None, None)]
 
 

@@ -51,11 +51,11 @@ def test_readyz_refuses_while_no_beat_ticks(client: Client, beat: Beat) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_readyz_without_a_broker_names_it_and_hides_its_address(client: Client, beat: Beat) -> None:
     before = current_app.conf.broker_url
-    current_app.conf.broker_url = f"redis://user:{SECRET}@127.0.0.1:1/0"
+    current_app.conf.update(broker_url=f"redis://user:{SECRET}@127.0.0.1:1/0")
     try:
         response = client.get("/readyz")
     finally:
-        current_app.conf.broker_url = before
+        current_app.conf.update(broker_url=before)
     assert response.status_code == 503
     assert response.json()["checks"]["broker"]["ok"] is False
     text = json.dumps(response.json())

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -27,7 +28,7 @@ def listed(client: Client, kind: str, query: str = "") -> set[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_cannot_be_added_changed_or_deleted(root: Client, now: datetime, kind: str) -> None:
-    row = dict(zip(KINDS, make_story("etl", now)[1:], strict=True))[kind]
+    row: Any = dict(zip(KINDS, make_story("etl", now)[1:], strict=True))[kind]
     base = f"/admin/occurrences/{kind}/"
     assert root.get(f"{base}add/").status_code == 403
     assert root.post(f"{base}{row.pk}/change/", {"state": "failed"}).status_code == 403
@@ -71,7 +72,7 @@ def test_runs_and_attempts_are_narrowed_to_their_parent(root: Client, now: datet
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_is_found_by_its_id_or_by_its_jobs_name(root: Client, now: datetime, kind: str) -> None:
-    row = dict(zip(KINDS, make_story("nightly etl", now)[1:], strict=True))[kind]
+    row: Any = dict(zip(KINDS, make_story("nightly etl", now)[1:], strict=True))[kind]
     make_story("other", now)
     for term in (row.shown_id, str(row.pk), "NIGHTLY"):
         assert listed(root, kind, f"q={term}") == {str(row.pk)}
