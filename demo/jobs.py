@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jobs import Job, Retry, scheduled
+from jobs import Cancel, Job, Retry, scheduled
 
 if TYPE_CHECKING:
-    from execution.context import Context
+    from jobs.context import Context
 
 
 @scheduled("*/10 * * * * *")
@@ -84,5 +84,8 @@ def import_invoices(ctx: "Context") -> None:
 @scheduled("*/15 * * * * *", name="slow-backup", overlap="skip", task_timeout="40s")
 def back_up(ctx: "Context") -> None:
     """Takes longer than its interval: every other occurrence is skipped, and says why."""
-    time.sleep(25)
+    for _ in range(25):
+        if ctx.canceled:
+            raise Cancel("told to stop")
+        time.sleep(1)
     ctx.logger.info("backup written")

@@ -20,14 +20,14 @@ def ensure(var: Path, *, embedded: bool) -> str:
         user, created = users.get_or_create(
             username=USERNAME, defaults={"is_staff": True, "is_superuser": True}
         )
-        if created or (embedded and not user.check_password(password)):
+        if created or not user.check_password(password):
+            if not (created or embedded):
+                raise RefusedError(
+                    f"a user `{USERNAME}` with another password exists in this database;"
+                    " rename it, or start without --demo"
+                )
             user.set_password(password)
             user.save()
-    if not user.check_password(password):
-        raise RefusedError(
-            f"a user `{USERNAME}` with another password exists in this database;"
-            " rename it, or start without --demo"
-        )
     return password
 
 

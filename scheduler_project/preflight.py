@@ -51,7 +51,7 @@ def check_broker(app: Celery) -> None:
     with app.connection() as connection:
         try:
             connection.ensure_connection(max_retries=1, interval_start=0)
-        except (KombuError, OSError, *connection.connection_errors) as error:
+        except (KombuError, OSError, ValueError) as error:
             # as_uri() hides the password.
             raise RefusedError(f"cannot reach the broker {connection.as_uri()}: {_line(error)}") from None
 

@@ -3,11 +3,17 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth import authenticate, get_user_model
+from pytest_django import Settings
 
 from scheduler_project import demo_login
 from scheduler_project.errors import RefusedError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-1")]
+
+
+@pytest.fixture(autouse=True)
+def hashing_is_fast(settings: Settings) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def test_the_first_start_makes_a_superuser_with_a_private_random_password(tmp_path: Path) -> None:

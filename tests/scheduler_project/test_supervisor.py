@@ -46,8 +46,10 @@ class Run:
         return [int(pid) for pid in re.findall(r"\(pid (\d+)\)", self.stream.getvalue())]
 
 
-def python(name: str, code: str, *, ready: Callable[[], bool] | None = None, **more: bool) -> Program:
-    return Program(name, (sys.executable, "-c", code), ready=ready, **more)
+def python(
+    name: str, code: str, *, ready: Callable[[], bool] | None = None, foundation: bool = False
+) -> Program:
+    return Program(name, (sys.executable, "-c", code), ready=ready, foundation=foundation)
 
 
 def stop() -> None:

@@ -1,0 +1,273 @@
+"""`manage.py up` as a user runs it: real processes, embedded database, bundled broker."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import pytest
+
+from tests.guardian import Guardian
+from tests.servers import make_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+CHOICES = ("DATABASE_URL", "BROKER_URL", "RESULT_URL", "SECRET_KEY", "ALLOWED_HOSTS", "HTTPS")
+PATIENCE = 90.0  # seconds; everything below takes a few on an idle machine
+
+pytestmark = [pytest.mark.cluster, pytest.mark.req("OPS-1")]
+
+
+class Up:
+    """One `manage.py up`, its log, and every process it ever started."""
+
+    def __init__(self, var: Path, guardian: Guardian, *arguments: str, **variables: str) -> None:
+        self.var = var
+        self.port, self.flower_port = free_ports()
+        self.log = var.parent / "up.log"
+        self.guardian = guardian
+        self.seen: set[int] = set()
+        with self.log.open("wb") as output:
+            self.popen = subprocess.Popen(
+                command(self.port, self.flower_port, *arguments),
+                cwd=ROOT,
+                env=environment(var, **variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        guardian.watch(self.popen.pid)
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def children(self) -> dict[str, int]:
+        """Name → the process that was started last under it; the guardian learns of each."""
+        found = {name: int(pid) for name, pid in re.findall(r"started (\S+) \(pid (\d+)\)", self.text)}
+        for pid in set(found.values()) - self.seen:
+            self.guardian.watch(pid)
+        self.seen |= set(found.values())
+        return found
+
+    def everybody(self) -> set[int]:
+        """All processes of the groups that the children lead."""
+        self.children()
+        return {self.popen.pid} | self.seen | members(self.seen)
+
+    def wait_until(self, true: Callable[[], object], *, what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}\n{self.text}"
+            time.sleep(0.05)
+
+    def wait_until_ready(self) -> None:
+        def ready() -> bool:
+            assert self.popen.poll() is None, self.text
+            return "ready after" in self.text
+
+        self.wait_until(ready, what="ready")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.popen.send_signal(number)
+        return self.popen.wait(timeout=PATIENCE)
+
+    def get(self, path: str, *, port: int | None = None) -> int:
+        connection = HTTPConnection("127.0.0.1", port or self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except (OSError, HTTPException):
+            return 0
+        finally:
+            connection.close()
+
+    def end(self) -> None:
+        """Whatever is left, by number."""
+        self.children()
+        for group in (self.popen.pid, *self.seen):
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+            self.guardian.forget(group)
+        self.popen.wait()
+
+
+StartUp = Callable[..., Up]
+
+
+@pytest.fixture
+def var(guardian: Guardian) -> Path:
+    folder = make_folder("punctual-up-")
+    guardian.remove(folder)
+    return folder / "var"
+
+
+@pytest.fixture
+def up(var: Path, guardian: Guardian) -> Iterator[StartUp]:
+    started: list[Up] = []
+
+    def start(*arguments: str, **variables: str) -> Up:
+        started.append(Up(var, guardian, *arguments, **variables))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end()
+
+
+def free_ports() -> tuple[int, int]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as first,
+        socket.create_server(("127.0.0.1", 0)) as second,
+    ):
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+def command(port: int, flower_port: int, *arguments: str) -> list[str]:
+    ports = ("--port", str(port), "--flower-port", str(flower_port))
+    return [sys.executable, "manage.py", "up", *ports, *arguments]
+
+
+def environment(var: Path, **variables: str) -> dict[str, str]:
+    """Nothing but the data folder: the embedded default, unless a test says otherwise."""
+    kept = {name: value for name, value in os.environ.items() if name not in CHOICES}
+    return kept | {"PUNCTUAL_VAR": str(var)} | variables
+
+
+def refused(var: Path, *arguments: str, port: int | None = None, **variables: str) -> str:
+    """The one line it says when it does not even start."""
+    free, flower_port = free_ports()
+    done = subprocess.run(
+        command(port or free, flower_port, *arguments),
+        cwd=ROOT,
+        env=environment(var, **variables),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    return line
+
+
+def members(groups: set[int]) -> set[int]:
+    """Processes that belong to one of the groups."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(state[2]) in groups:
+                found.add(int(folder.name))
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Running; an entry that only waits to be collected does not count."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def test_everything_comes_up_answers_and_is_gone_after_a_sigterm(up: StartUp) -> None:
+    running = up()
+    running.wait_until_ready()
+    assert running.get("/healthz") == 200
+    assert running.get("/admin/login/") == 200
+    assert running.get("/", port=running.flower_port) == 200
+    assert set(running.children()) == {"broker", "beat-1", "beat-2", "worker-1", "web", "flower"}
+    everybody = running.everybody()
+    assert len(everybody) > 8  # the pool's and gunicorn's own processes too
+    assert running.stop() == 0
+    assert not [pid for pid in everybody if alive(pid)]
+    assert "Traceback" not in running.text
+    assert running.text.index("stopping beat-1") < running.text.index("stopping broker")
+
+
+def test_the_demo_prints_its_login_and_its_jobs_run(up: StartUp, var: Path) -> None:
+    running = up("--demo", "--no-flower", "--beats", "1", "--concurrency", "2")
+    running.wait_until_ready()
+    password = (var / "demo_password").read_text()
+    assert f"demo / {password}" in running.text
+    assert "demo only" in running.text
+    running.wait_until(lambda: "alive, scheduled for" in running.text, what="a heartbeat")
+    assert running.stop(signal.SIGINT) == 0
+
+
+def test_a_killed_child_comes_back(up: StartUp) -> None:
+    running = up("--no-flower", "--beats", "1", "--concurrency", "1")
+    running.wait_until_ready()
+    first = running.children()["web"]
+    os.kill(first, signal.SIGKILL)
+    running.wait_until(lambda: running.children()["web"] != first, what="another web process")
+    assert "web was killed by signal 9; starting it again in 1 s" in running.text
+    running.wait_until(lambda: running.get("/healthz") == 200, what="an answer")
+    assert running.stop() == 0
+
+
+def test_a_child_that_dies_for_good_stops_everything(up: StartUp) -> None:
+    # gunicorn refuses this option, each time it is started.
+    running = up("--beats", "1", "--concurrency", "1", GUNICORN_CMD_ARGS="--no-such-option")
+    everybody: set[int] = set()
+
+    def over() -> bool:
+        everybody.update(running.everybody())
+        return running.popen.poll() is not None
+
+    running.wait_until(over, what="the end")
+    assert running.popen.returncode == 1
+    assert "web exited with code 2 and died too often" in running.text.splitlines()[-1]
+    assert not [pid for pid in everybody if alive(pid)]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's promise")
+def test_a_killed_supervisor_leaves_nobody_and_the_next_one_starts(up: StartUp) -> None:
+    killed = up("--no-flower", "--beats", "1", "--concurrency", "1")
+    killed.wait_until_ready()
+    everybody = killed.everybody()
+    killed.stop(signal.SIGKILL)
+    killed.wait_until(lambda: not any(map(alive, everybody)), what="everybody gone")
+    again = up("--no-flower", "--beats", "1", "--concurrency", "1")
+    again.wait_until_ready()
+    assert again.stop() == 0
+
+
+def test_a_second_up_on_the_same_data_is_refused(up: StartUp, var: Path) -> None:
+    running = up("--no-flower", "--beats", "1", "--concurrency", "1")
+    running.wait_until_ready()
+    assert f"another `up` is running on {var}" in refused(var)
+    assert running.stop() == 0
+
+
+def test_a_taken_port_is_one_line_and_nothing_is_made(var: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        line = refused(var, port=port)
+    assert line == (
+        f"CommandError: cannot listen on 127.0.0.1:{port}: the port is taken; choose another with --port"
+    )
+    assert not (var / "punctual.sqlite3").exists()
+
+
+def test_an_unreachable_database_is_one_line_and_nothing_is_made(var: Path) -> None:
+    port, _ = free_ports()
+    url = f"postgres://me:geheim@127.0.0.1:{port}/ledger"
+    line = refused(var, DATABASE_URL=url, SECRET_KEY="x" * 50)
+    assert line.startswith("CommandError: cannot reach the database postgresql://me@127.0.0.1:")
+    assert "geheim" not in line
+    assert not var.exists()
+
+
+def test_an_unreachable_broker_is_one_line_and_nothing_is_made(var: Path) -> None:
+    port, _ = free_ports()
+    line = refused(var, BROKER_URL=f"redis://:geheim@127.0.0.1:{port}/0")
+    assert line.startswith(f"CommandError: cannot reach the broker redis://:**@127.0.0.1:{port}/0")
+    assert not (var / "punctual.sqlite3").exists()
