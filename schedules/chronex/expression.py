@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -146,6 +146,8 @@ class EveryExpression(Expression):
     shortest: timedelta
     longest: timedelta
     anchor: datetime | None
+    # How far each trigger's chain of drawn intervals has been walked: a memo, never an input.
+    _walked: dict[str, datetime] = field(default_factory=dict[str, datetime])
 
     @property
     def kind(self) -> Literal["every"]:
@@ -171,10 +173,13 @@ class EveryExpression(Expression):
         return shifted(previous, self.shortest + drawn * MILLISECOND)
 
     def _walk(self, anchor: datetime, instant: datetime) -> datetime | None:
-        """Drawn intervals form a chain, so the way from the anchor has to be walked."""
-        found: datetime | None = anchor
-        while found is not None and found <= instant:
-            found = self.following(found)
+        """Drawn intervals form a chain, so the way from the anchor has to be walked, but only once."""
+        previous = self._walked.get(self.trigger_id, anchor)
+        if previous > instant:
+            previous = anchor
+        while (found := self.following(previous)) is not None and found <= instant:
+            previous = found
+        self._walked[self.trigger_id] = previous
         return found
 
 
