@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -61,12 +61,16 @@ class Config:
     queue: str = "default"
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
-    def dumped(self, keys: "frozenset[str] | None" = None) -> dict[str, Json]:
-        chosen = keys or frozenset(KEYS)
-        return {key: KEYS[key].dump(getattr(self, key)) for key in sorted(chosen)}
+    def dumped(self, keys: frozenset[str] | None = None) -> dict[str, Json]:
+        return dict(_dumped(self, keys))
 
     def origin(self, key: str) -> str:
         return self.origins.get(key, "default")
+
+
+@lru_cache(maxsize=4096)
+def _dumped(config: Config, keys: frozenset[str] | None) -> dict[str, Json]:
+    return {key: KEYS[key].dump(getattr(config, key)) for key in sorted(keys or KEYS)}
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,38 @@
 """A job's row → its schedule as a pure value, and the instants it names."""
 
+import json
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from django.conf import settings
 
 import schedules
-from jobs.config import Config, effective
+from jobs.config import Config, effective, normalized
 from jobs.models import Job, Task
 
 
 def job_config(job: Job) -> Config:
-    return effective({"platform": platform(), "job": job.config})
+    return _effective(_key({"platform": platform(), "job": job.config}))
 
 
 def task_config(job: Job, task: Task) -> Config:
-    return effective({"platform": platform(), "job": job.config, "task": task.config})
+    return _effective(_key({"platform": platform(), "job": job.config, "task": task.config}))
+
+
+def _key(layers: dict[str, Any]) -> str:
+    return json.dumps(layers)
+
+
+@lru_cache(maxsize=4096)
+def _effective(key: str) -> Config:
+    """Most jobs share a handful of configurations; a batch asks for the same ones again and again."""
+    return effective(json.loads(key))
 
 
 def platform() -> dict[str, Any]:
-    return dict(getattr(settings, "PUNCTUAL", {}))
+    return normalized(getattr(settings, "PUNCTUAL", {}), owner="settings.PUNCTUAL")
 
 
 def schedule_of(job: Job) -> schedules.Schedule:

@@ -43,9 +43,7 @@ def plan_due(now: datetime, *, limit: int = BATCH) -> Planned:
         _forget_edited(cursors)
         rows = [row for cursor in cursors for row in _advance(cursor, now)]
         create_missing(rows)
-        Cursor.objects.bulk_update(
-            cursors, ["settled_until", "planned_until", "plan_at", "problem"], batch_size=limit
-        )
+        _write_cursors(cursors)
     return Planned(jobs=len(cursors), instants=len(rows))
 
 
@@ -53,6 +51,13 @@ def create_missing(rows: Iterable[Occurrence]) -> None:
     """Insert what nobody has inserted yet."""
     ordered = sorted(rows, key=attrgetter("id"))
     Occurrence.objects.bulk_create(ordered, ignore_conflicts=True, batch_size=1000)
+
+
+def _write_cursors(cursors: list[Cursor]) -> None:
+    # INSERT … ON CONFLICT UPDATE of rows we hold: one plain statement, where bulk_update would build
+    # a CASE of hundreds of branches for each column.
+    columns = ["settled_until", "planned_until", "plan_at", "problem"]
+    Cursor.objects.bulk_create(cursors, update_conflicts=True, unique_fields=["job"], update_fields=columns)
 
 
 def _forget_edited(cursors: Iterable[Cursor]) -> None:
