@@ -144,10 +144,8 @@ def normalized(
     overrides: Mapping[str, Any], *, owner: str, keys: frozenset[str] = frozenset(KEYS)
 ) -> dict[str, Json]:
     """The overrides as stored JSON; DefinitionError names the first key that is wrong."""
-    return {
-        key: KEYS[key].dump(_read(key, value, owner=owner, keys=keys))
-        for key, value in sorted(overrides.items())
-    }
+    read = {key: _read(key, value, owner=owner, keys=keys) for key, value in sorted(overrides.items())}
+    return {key: KEYS[key].dump(value) for key, value in read.items()}
 
 
 def _read(key: str, value: Any, *, owner: str, keys: frozenset[str]) -> Any:
@@ -165,6 +163,8 @@ def effective(layers: Mapping[str, Mapping[str, Json]]) -> Config:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer, overrides in layers.items():
+        if not isinstance(overrides, Mapping):  # rows can be edited by any road
+            raise DefinitionError(layer, overrides, "expected a mapping of settings")
         for key, value in overrides.items():
             values[key] = _read(key, value, owner=layer, keys=frozenset(KEYS))
             origins[key] = layer

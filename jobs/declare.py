@@ -1,6 +1,7 @@
 """Decorators → declarations in the registry. Everything is checked here, before any row exists."""
 
 import inspect
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from jobs.retry import Retry
 Function = TypeVar("Function", bound=Callable[..., Any])
 Duration = timedelta | str
 LONGEST_NAME = 200
+LONGEST_SCHEDULE = 1000
 ANY_INSTANT = datetime(2000, 1, 1, tzinfo=UTC)  # validity does not depend on the anchor
 
 
@@ -66,7 +68,7 @@ class Job:
         self.name = _checked_name("name", name)
         self.config = normalized(config, owner=name)
         self.schedule = _checked_schedule(schedule, self.config, owner=name)
-        self.metadata = dict(metadata or {})
+        self.metadata = _checked_metadata(metadata, owner=name)
         self.tasks: list[TaskDeclaration] = []
         self.start_hooks: list[Callable[[Any], object]] = []
         self.complete_hooks: list[Callable[[Mapping[str, Any]], object]] = []
@@ -89,7 +91,7 @@ class Job:
         transactional = options.pop("transactional", False)
 
         def register(call: Function) -> Function:
-            title = _checked_name("task", name or call.__name__)
+            title = _checked_name("task", _title(call, owner=self.name) if name is None else name)
             owner = f"{self.name}/{title}"
             if any(task.name == title for task in self.tasks):
                 raise DefinitionError("task", title, "declared twice", owner=self.name)
@@ -126,20 +128,44 @@ def scheduled(
     ... def heartbeat(ctx): ...
     """
 
+    if callable(schedule):
+        reason = 'expected a text, as in @scheduled("*/5 * * * *")'
+        raise DefinitionError("schedule", schedule, reason)
+
     def register(call: Function) -> Function:
-        _checked_function(call, owner=name or call.__name__)
-        job = Job(name or call.__name__, schedule, metadata=metadata, **config)
-        return job.task(transactional=transactional)(call)
+        title = _title(call, owner=name or "")
+        _checked_function(call, owner=name or title)
+        job = Job(title if name is None else name, schedule, metadata=metadata, **config)
+        try:
+            return job.task(transactional=transactional)(call)
+        except DefinitionError:
+            del registry.jobs[job.name]  # a job without its task must not stay behind
+            raise
 
     return register
 
 
+def _title(call: Callable[..., Any], *, owner: str) -> str:
+    if not inspect.isfunction(call):
+        raise DefinitionError("task", call, "expected a function", owner=owner)
+    return call.__name__
+
+
 def _checked_name(field: str, name: str) -> str:
-    if not name.strip() or len(name) > LONGEST_NAME:
+    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
         raise DefinitionError(field, name, f"expected 1 to {LONGEST_NAME} characters")
-    if any(ord(character) < ord(" ") for character in name):
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
         raise DefinitionError(field, name, "control characters are not allowed")
     return name
+
+
+def _checked_metadata(metadata: Mapping[str, str] | None, *, owner: str) -> dict[str, str]:
+    pairs: Any = metadata or {}
+    if not isinstance(pairs, Mapping) or not all(
+        isinstance(text, str) for pair in pairs.items() for text in pair
+    ):
+        raise DefinitionError("metadata", metadata, "expected a mapping of texts to texts", owner=owner)
+    return dict(pairs)
 
 
 def _checked_schedule(text: str, config: Mapping[str, Any], *, owner: str) -> str:
@@ -147,12 +173,18 @@ def _checked_schedule(text: str, config: Mapping[str, Any], *, owner: str) -> st
         schedules.parse(text, reference=ANY_INSTANT, timezone=config.get("timezone"))
     except schedules.ScheduleError as error:
         raise DefinitionError("schedule", text, str(error), owner=owner) from error
+    if len(text) > LONGEST_SCHEDULE:
+        raise DefinitionError(
+            "schedule", text, f"expected at most {LONGEST_SCHEDULE} characters", owner=owner
+        )
     return text
 
 
 def _checked_function(call: Callable[..., Any], *, owner: str) -> str:
-    if not inspect.isfunction(call):
-        raise DefinitionError("task", call, "expected a function", owner=owner)
+    _title(call, owner=owner)
+    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+        reason = "a generator runs nothing when called; use a plain or async function"
+        raise DefinitionError("task", call.__qualname__, reason, owner=owner)
     scope = call.__qualname__.rpartition(".")[0]
     if scope and not scope.endswith("<locals>"):
         reason = "methods cannot be tasks; use a function at module level"

@@ -6,6 +6,7 @@ from schedules.durations import format_duration, parse_duration
 
 __all__ = ["LONGEST", "duration", "format_duration"]
 
+SHORTEST = timedelta(milliseconds=1)  # what is less would be stored as zero
 LONGEST = timedelta(days=366)
 
 
@@ -13,7 +14,7 @@ def duration(value: object, *, zero: bool = False) -> timedelta:
     span = value if isinstance(value, timedelta) else _parsed(value)
     if span is None:
         raise ValueError("expected a duration such as 30s, 5m or 1h30m")
-    if not timedelta() <= span <= LONGEST or (not span and not zero):
+    if not (timedelta() if zero else SHORTEST) <= span <= LONGEST:
         raise ValueError(f"expected a duration from {'0s' if zero else '1ms'} to 366d")
     return span
 

@@ -34,6 +34,9 @@ class Registry:
         known = self.functions.get(function.name)
         if known is not None and known.call is not function.call:
             raise DefinitionError("function", function.name, "another task is registered under this name")
+        if known is not None and known.transactional is not function.transactional:
+            reason = f"registered before with transactional={known.transactional}; use a second function"
+            raise DefinitionError("function", function.name, reason)
         self.functions[function.name] = function
 
     def function(self, name: str) -> TaskFunction | None:
