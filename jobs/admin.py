@@ -120,7 +120,7 @@ class JobAdmin(DefinitionAdmin):
     change_form_outer_before_template = "jobs/job_buttons.html"
     fields: ClassVar[Any] = [
         "name", ("state", "full_id"), "ownership", "schedule", "config", "metadata",
-        ("enabled", "paused"), ("version", "created", "changed"),
+        ("enabled", "paused"), ("version", "changed"), "created",
     ]  # fmt: skip
     readonly_fields: ClassVar[Any] = [
         "name", "state", "full_id", "ownership", "paused", "version", "created", "changed",
