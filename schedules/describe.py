@@ -139,7 +139,7 @@ def _part(mask: int, high: int, noun: str) -> str:
 
 def _joined(parts: list[str]) -> str:
     """`every 5 minutes`, `at minute 30 of every hour`: a bare `every` further out says nothing new."""
-    while len(parts) > 1 and parts[0].startswith("every") and parts[-1] in {"every minute", "every hour"}:
+    while parts[-1] in {"every minute", "every hour"} and "every" in "".join(parts[-2:-1]):
         parts = parts[:-1]
     return " of ".join(part if not index else part.removeprefix("at ") for index, part in enumerate(parts))
 

@@ -15,7 +15,7 @@ from datetime import timezone as fixed_offset
 from functools import lru_cache
 
 from schedules.errors import Iso8601Error, clip
-from schedules.instants import LATEST, clamp, each, shifted, utc
+from schedules.instants import BLANKS, LATEST, clamp, each, shifted, utc
 from schedules.moments import Moment, parse_moment
 from schedules.zones import Zone, zone_of
 
@@ -104,7 +104,7 @@ def parse(
 def _parse(text: str, timezone: str | tzinfo | None) -> Repeating:
     if (slashes := text.count("/")) not in {1, 2}:
         raise _refused("interval", text, "expected R/start/duration or start/duration")
-    repeat, begin, length = ("R/" * (2 - slashes) + text.strip()).split("/")
+    repeat, begin, length = ("R/" * (2 - slashes) + text.strip(BLANKS)).split("/")
     count, moment = _count(repeat), _moment(begin)
     zone = _zone(moment, timezone)
     start = moment.starts(zone)

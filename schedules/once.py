@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from schedules.errors import Iso8601Error, clip
-from schedules.instants import each, rfc3339, utc
+from schedules.instants import BLANKS, each, rfc3339, utc
 from schedules.moments import parse_moment
 from schedules.zones import zone_of
 
@@ -41,7 +41,7 @@ def parse(
     trigger_id: str = "",  # noqa: ARG001
 ) -> Once:
     """The schedule of an ISO 8601 datetime; without an offset it is read in the caller's zone."""
-    moment = parse_moment(text.strip())
+    moment = parse_moment(text.strip(BLANKS))
     instant = moment.starts(zone_of(timezone or "UTC")) if moment else None
     if instant is None:
         message = f"once: invalid datetime format '{clip(text)}'"

@@ -60,7 +60,8 @@ class PosixCron:
         span = zone.span_at(instant)
         # In the second pass of a fold everything up to the first pass's end has fired already.
         wall = max(instant + span.shift, span.fresh - TICK)
-        while (found := self.table.at_or_before(wall)) is not None:
+        first_year = wall.year - SEARCH_YEARS
+        while (found := self.table.at_or_before(wall)) is not None and found.year >= first_year:
             placed = zone.place(found)
             if placed is None or not placed.in_gap:
                 return placed and placed.instant

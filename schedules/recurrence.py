@@ -61,7 +61,8 @@ class Recurrence:
         return later
 
     def _first_pass_after(self, wall: datetime) -> datetime | None:
-        while (found := self._after(wall)) is not None:
+        last_year = wall.year + self.table.years
+        while (found := self._after(wall)) is not None and found.year <= last_year:
             placed = self.zone.place(found)
             if placed is None:
                 return None

@@ -9,6 +9,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from schedules import chronex, iso8601, krontab, once, posix
 from schedules.errors import UnknownKindError, clip
+from schedules.instants import BLANKS
 
 
 @runtime_checkable
@@ -61,7 +62,7 @@ def split_kind(text: str) -> tuple[str, str]:
         known = ", ".join(sorted(_KINDS))
         message = f"kind: unknown schedule kind '{clip(kind)}', known are {known}"
         raise UnknownKindError(message, field="kind", value=clip(kind), position=0)
-    return kind, text[found.end() :].lstrip()
+    return kind, text[found.end() :].lstrip(BLANKS)
 
 
 def register(kind: str, parser: Parser) -> None:

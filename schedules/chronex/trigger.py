@@ -30,6 +30,10 @@ class TriggerDefinition:
     def __hash__(self) -> int:
         return hash((self.id, self.expression, self.enabled, frozenset(self.metadata.items())))
 
+    def __reduce__(self) -> tuple[type[TriggerDefinition], tuple[str, str, bool, dict[str, str]]]:
+        # A mapping proxy cannot be pickled.
+        return TriggerDefinition, (self.id, self.expression, self.enabled, dict(self.metadata))
+
     @classmethod
     def from_dict(cls, document: object) -> TriggerDefinition:
         """Checked against the shipped JSON Schema, then the expression by its own grammar."""

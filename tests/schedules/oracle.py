@@ -10,7 +10,11 @@ from calendar import monthrange
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import TypeVar
 
+from schedules.errors import ScheduleError
+
+T = TypeVar("T")
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 DAY = timedelta(days=1)
@@ -129,3 +133,11 @@ def in_month(test: Callable[[int, int, int], bool]) -> DayTest:
 
 def utc(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type]  # a shorthand for tests
+
+
+def outcome(call: Callable[[str], T], text: str) -> T | ScheduleError:
+    """What a call gives or which documented error it raises; any other error is the test's."""
+    try:
+        return call(text)
+    except ScheduleError as error:
+        return error
