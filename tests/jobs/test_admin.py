@@ -121,6 +121,7 @@ def test_a_job_made_in_the_admin_is_edited_there_and_gets_a_new_version(root: Cl
     [
         ("schedule", "61 * * * *", "61"),
         ("config", '{"mode": "sideways"}', "sequential, parallel"),
+        ("config", '{"colour": "red"}', "unknown setting"),
         ("config", "[1]", "expected an object"),
     ],
 )
