@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
+from jobs.durations import LONGEST
 from jobs.retry import Retry
 
 
@@ -62,7 +63,7 @@ def decide(result: Result, retry: Retry, *, failures: int, seed: UUID, now: date
         case Ending.CANCELED:
             return Stop(result.error or "canceled by the task")
         case Ending.SNOOZED:
-            return Wait(now + (result.delay or timedelta()))
+            return Wait(now + min(result.delay or timedelta(), LONGEST))
         case Ending.FATAL:
             return Exhaust("non-retryable")
     if failures > retry.max_retries:
@@ -70,7 +71,7 @@ def decide(result: Result, retry: Retry, *, failures: int, seed: UUID, now: date
     wait = result.delay
     if wait is None:
         wait = retry.delay(failures - 1, draw=_draw(seed, failures))
-    return Wait(now + wait)
+    return Wait(now + min(wait, LONGEST))  # a task may ask for a delay that ends after the calendar
 
 
 def _draw(seed: UUID, number: int) -> float:

@@ -18,7 +18,7 @@ from jobs.events import Event, emit
 from jobs.retry import Retry
 from occurrences import transitions
 from occurrences.models import TaskRun
-from occurrences.states import RUN_HELD, AttemptState, RunState
+from occurrences.states import AttemptState, RunState
 
 ATTEMPT_STATES = {
     Ending.SUCCESS: AttemptState.SUCCESS,
@@ -62,11 +62,11 @@ def report(reports: Sequence[Report], *, now: datetime, strict: bool = False) ->
 
 
 def _valid(reports: Sequence[Report], runs: list[TaskRun]) -> dict[TaskRun, Result]:
-    held = {run.id: run for run in runs if run.state in RUN_HELD}
+    running = {run.id: run for run in runs if run.state == RunState.RUNNING}
     return {
-        held[item.run_id]: item.result
+        running[item.run_id]: item.result
         for item in reports
-        if item.run_id in held and held[item.run_id].claim_token == item.token
+        if item.run_id in running and running[item.run_id].claim_token == item.token
     }
 
 
@@ -117,13 +117,13 @@ def _mirror(run: TaskRun, outcome: Outcome, result: Result, now: datetime) -> No
     run.error = _line(result)
     match outcome:
         case Succeed():
-            run.state, run.finished_at = RunState.SUCCESS, now
-        case Wait(at):
-            run.state, run.available_at = RunState.RETRY, at
+            transitions.mirror(run, RunState.SUCCESS, now=now)
+        case Wait():
+            transitions.mirror(run, RunState.RETRY)
         case Exhaust(reason):
-            run.state, run.finished_at, run.reason = RunState.DLQ, now, reason
+            transitions.mirror(run, RunState.DLQ, now=now, reason=reason)
         case Stop(reason):
-            run.state, run.finished_at, run.reason = RunState.CANCELED, now, reason
+            transitions.mirror(run, RunState.CANCELED, now=now, reason=reason)
 
 
 def _line(result: Result) -> str:

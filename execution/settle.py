@@ -25,6 +25,8 @@ from occurrences.firing import admit_waiting
 from occurrences.models import Occurrence, TaskRun
 from occurrences.states import RUN_OPEN, OccurrenceState, RunState
 
+NEIGHBOUR_FAILED = "a task before or beside it failed"
+
 
 @dataclass(frozen=True)
 class Settled:
@@ -59,7 +61,7 @@ def roll_up(occurrences: Iterable[Occurrence], runs: Iterable[TaskRun], *, now: 
     steps = [(row, groups.get(row.id, []), _step(groups.get(row.id, []))) for row in occurrences]
     canceled = [id_ for _, _, step in steps for id_ in step.cancel]
     released = [id_ for _, _, step in steps for id_ in step.release]
-    transitions.cancel(canceled, reason="a task before or beside it failed", now=now)
+    transitions.cancel(canceled, reason=NEIGHBOUR_FAILED, now=now)
     if released:
         transitions.release(released, now=now)
     closed = [(row, _after(group, step, now), step.outcome) for row, group, step in steps if step.outcome]
@@ -85,7 +87,7 @@ def _after(runs: list[TaskRun], step: Step, now: datetime) -> list[TaskRun]:
     """The runs as the writes above left them, for the report; the rows need not be read again."""
     for run in runs:
         if run.id in step.cancel and run.state in RUN_OPEN:
-            run.state, run.finished_at = RunState.CANCELED, now
+            transitions.mirror(run, RunState.CANCELED, now=now, reason=NEIGHBOUR_FAILED)
     return runs
 
 

@@ -30,7 +30,10 @@ def trigger(name: str, *, args: Mapping[str, Any] | None = None) -> UUID:
     """Run a job now, beside its schedule; returns the id of the new occurrence."""
     if not _connected:
         raise PunctualError("the `occurrences` app is not installed; nothing can be triggered")
-    return _connected[0](get(name), args=args or {}, now=database_now())
+    job = get(name)
+    if job.removed:
+        raise PunctualError(f"{name!r} is no longer registered; it cannot be triggered")
+    return _connected[0](job, args=args or {}, now=database_now())
 
 
 def pause(name: str) -> bool:

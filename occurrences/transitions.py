@@ -80,7 +80,7 @@ def finish(
 
 
 def finalize(ids: Ids, *, now: datetime) -> int:
-    return Occurrence.objects.filter(id__in=ids, finalized_at=None).update(finalized_at=now)
+    return Occurrence.objects.unfinalized().filter(id__in=ids).update(finalized_at=now)
 
 
 def _move(ids: Ids, target: OccurrenceState, **columns: Any) -> int:
@@ -128,14 +128,14 @@ def confirm_dispatch(ids: Ids, *, now: datetime) -> int:
 
 
 def succeed(ids: Ids, *, now: datetime) -> int:
-    return _held(ids).update(state=RunState.SUCCESS, finished_at=now, error="", **RELEASED_CLAIM)
+    return _running(ids).update(state=RunState.SUCCESS, finished_at=now, error="", **RELEASED_CLAIM)
 
 
 def retry(times: Mapping[UUID, datetime], *, errors: Mapping[UUID, str]) -> int:
     """running → retry: the wait is a row with a time, not a message with a delay."""
     if not times:
         return 0
-    return _held(times.keys()).update(
+    return _running(times.keys()).update(
         state=RunState.RETRY,
         available_at=_per_row(TaskRun, "available_at", times),
         dispatched_at=None,
@@ -148,7 +148,7 @@ def snooze(times: Mapping[UUID, datetime]) -> int:
     """running → retry at the task's own wish: the attempt is kept but does not count."""
     if not times:
         return 0
-    return _held(times.keys()).update(
+    return _running(times.keys()).update(
         state=RunState.RETRY,
         available_at=_per_row(TaskRun, "available_at", times),
         dispatched_at=None,
@@ -161,7 +161,7 @@ def park(errors: Mapping[UUID, str], *, reason: str, now: datetime) -> int:
     """running → failed → dlq in one statement: nothing rests in `failed`."""
     if not errors:
         return 0
-    return _held(errors.keys()).update(
+    return _running(errors.keys()).update(
         state=RunState.DLQ,
         finished_at=now,
         reason=reason,
@@ -174,9 +174,11 @@ def cancel(ids: Ids, *, reason: str, now: datetime) -> int:
     """From any open state; whoever was running finds its token gone."""
     if not ids:
         return 0
-    end_attempts(ids, AttemptState.CANCELED, now=now)
     rows = TaskRun.objects.filter(id__in=ids, state__in=RUN_OPEN)
-    return rows.update(state=RunState.CANCELED, finished_at=now, reason=reason, **RELEASED_CLAIM)
+    changed = rows.update(state=RunState.CANCELED, finished_at=now, reason=reason, **RELEASED_CLAIM)
+    # After the runs: that UPDATE waits for a claim under way, whose attempt can be seen only then.
+    end_attempts(ids, AttemptState.CANCELED, now=now)
+    return changed
 
 
 def reschedule(ids: Ids, *, now: datetime) -> int:
@@ -203,8 +205,14 @@ def end_attempts(
     return rows.update(state=state, finished_at=now, **columns)
 
 
-def _held(ids: Ids) -> TaskRunQuerySet:
-    return TaskRun.objects.filter(id__in=ids, state__in=RUN_HELD)
+def mirror(run: TaskRun, state: RunState, *, now: datetime | None = None, reason: str = "") -> None:
+    """A run in memory as the UPDATE above left its row, so that a roll-up need not read it again."""
+    run.state, run.finished_at = state, now
+    run.reason = reason or run.reason
+
+
+def _running(ids: Ids) -> TaskRunQuerySet:
+    return TaskRun.objects.filter(id__in=ids, state=RunState.RUNNING)
 
 
 def _per_row(model: type[Model], column: str, values: Mapping[UUID, Any], key: str = "id") -> Case:

@@ -11,6 +11,7 @@ from occurrences.models import Occurrence
 from occurrences.states import RUN_OPEN, OccurrenceState, RunState
 
 BATCH = 200
+REASON = "execution timeout"
 
 
 def end_overdue(now: datetime, *, limit: int = BATCH) -> Settled:
@@ -23,10 +24,10 @@ def end_overdue(now: datetime, *, limit: int = BATCH) -> Settled:
         rows = [row for row in lock(ids) if row.deadline_at and row.deadline_at <= now]
         runs = runs_of(rows)
         open_ids = [run.id for run in runs if run.state in RUN_OPEN]
-        transitions.cancel(open_ids, reason="execution timeout", now=now)
+        transitions.cancel(open_ids, reason=REASON, now=now)
         for run in runs:
             if run.id in open_ids:
-                run.state, run.finished_at, run.reason = RunState.CANCELED, now, "execution timeout"
+                transitions.mirror(run, RunState.CANCELED, now=now, reason=REASON)
         for row in rows:
             emit(Event.OCCURRENCE_STALE, job=row.job.name, occurrence=row.shown_id)
         groups = [(row, [run for run in runs if run.occurrence_id == row.id]) for row in rows]

@@ -5,9 +5,9 @@ import os
 import secrets
 import tempfile
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -16,6 +16,7 @@ TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "amqp", "amqps", "sentinel")
 DATABASE_SCHEMES = ("postgres", "postgresql", "sqlite")
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LONGEST_SOCKET_PATH = 100  # the kernel's limit is 107 bytes; valkey appends nothing, we keep a margin
 
 
@@ -34,6 +35,29 @@ def number(env: Mapping[str, str], name: str, *, default: int) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ImproperlyConfigured(f"{name}={text!r}: expected a whole number")
     return int(text)
+
+
+def log_level(env: Mapping[str, str]) -> str:
+    level = env.get("LOG_LEVEL", "INFO").upper()
+    if level not in LOG_LEVELS:
+        raise ImproperlyConfigured(f"LOG_LEVEL={level!r}: expected one of {', '.join(LOG_LEVELS)}")
+    return level
+
+
+def apps(env: Mapping[str, str]) -> list[str]:
+    """PUNCTUAL_APPS: the packages whose `jobs` modules are discovered."""
+    names = words(env, "PUNCTUAL_APPS")
+    for name in names:
+        if not _importable(name):
+            raise ImproperlyConfigured(f"PUNCTUAL_APPS: no package named {name!r} can be imported")
+    return names
+
+
+def _importable(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def words(env: Mapping[str, str], name: str, *, default: str = "") -> list[str]:
@@ -65,12 +89,17 @@ def secret_key(env: Mapping[str, str], var: Path, *, embedded: bool) -> str:
 def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
     """DATABASE_URL → Django's DATABASES entry, tuned for the engine it names."""
     url = env.get("DATABASE_URL") or f"sqlite:///{var / 'punctual.sqlite3'}"
-    scheme = urlsplit(url).scheme
+    scheme = url.partition(":")[0]
     if scheme not in DATABASE_SCHEMES:
         raise ImproperlyConfigured(
             f"DATABASE_URL: scheme {scheme!r} is not one of {', '.join(DATABASE_SCHEMES)}"
         )
-    entry: dict[str, Any] = dict(dj_database_url.parse(url))
+    try:
+        entry: dict[str, Any] = dict(dj_database_url.parse(url))
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL: not a URL that can be read: {type(error).__name__}"
+        ) from None
     options = dict(entry.get("OPTIONS", {}))
     if scheme == "sqlite":
         # WAL lets readers go on beside the one writer; IMMEDIATE takes the write lock at BEGIN, so a
@@ -109,7 +138,7 @@ def embedded_socket(var: Path) -> Path:
 
 def broker_url(env: Mapping[str, str], var: Path) -> str:
     url = env.get("BROKER_URL") or f"redis+socket://{embedded_socket(var)}"
-    scheme = urlsplit(url).scheme
+    scheme = url.partition(":")[0]
     if scheme not in BROKER_SCHEMES:
         raise ImproperlyConfigured(f"BROKER_URL: scheme {scheme!r} is not one of {', '.join(BROKER_SCHEMES)}")
     return url

@@ -37,10 +37,11 @@ INSTALLED_APPS = [
     "polling",
     "console",
     "scheduler_project",
-    *environment.words(os.environ, "PUNCTUAL_APPS"),
+    *environment.apps(os.environ),
 ]
 
 MIDDLEWARE = [
+    "console.probes.ProbeMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -52,6 +53,7 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "scheduler_project.urls"
+LOGIN_REDIRECT_URL = "admin:index"
 WSGI_APPLICATION = "scheduler_project.wsgi.application"
 
 TEMPLATES = [
@@ -97,7 +99,6 @@ if not WHITENOISE_USE_FINDERS:
 # Plain HTTP is for the embedded default and for trusted networks that say so with HTTPS=off.
 HTTPS = environment.flag(os.environ, "HTTPS", default=not (EMBEDDED or DEBUG))
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
@@ -146,7 +147,7 @@ LOGGING = {
         "plain": {"format": "%(asctime)s %(levelname)-7s %(name)s  %(message)s"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["console"], "level": environment.log_level(os.environ)},
     "loggers": {"celery.utils.functional": {"level": "WARNING"}},
 }
 

@@ -106,8 +106,8 @@ def test_the_embedded_default_passes_the_checks(tmp_path: Path) -> None:
 
 
 def test_apps_of_the_users_are_installed() -> None:
-    settings = settings_with(**PRODUCTION, PUNCTUAL_APPS="shop.orders, shop.stock")
-    assert settings["INSTALLED_APPS"][-2:] == ["shop.orders", "shop.stock"]
+    settings = settings_with(**PRODUCTION, PUNCTUAL_APPS="tests.cluster.app, demo")
+    assert settings["INSTALLED_APPS"][-2:] == ["tests.cluster.app", "demo"]
 
 
 @pytest.mark.req("OPS-7")
@@ -118,7 +118,11 @@ def test_apps_of_the_users_are_installed() -> None:
         ("HTTPS", "perhaps", "HTTPS='perhaps': expected one of"),
         ("DATABASE_CONNECT_TIMEOUT", "many", "DATABASE_CONNECT_TIMEOUT='many': expected a whole number"),
         ("DATABASE_URL", "mysql://x/y", "DATABASE_URL: scheme 'mysql' is not one of"),
+        ("DATABASE_URL", "postgres://u:secret[@h/x", "DATABASE_URL: not a URL that can be read"),
+        ("DATABASE_URL", "postgres://u:secret@h:port/x", "DATABASE_URL: not a URL that can be read"),
         ("BROKER_URL", "http://x", "BROKER_URL: scheme 'http' is not one of"),
+        ("LOG_LEVEL", "loud", "LOG_LEVEL='LOUD': expected one of DEBUG, INFO"),
+        ("PUNCTUAL_APPS", "nope", "PUNCTUAL_APPS: no package named 'nope' can be imported"),
     ],
 )
 def test_a_bad_variable_ends_the_process_with_one_clear_line(name: str, value: str, message: str) -> None:

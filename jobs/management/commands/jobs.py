@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db.models import Prefetch
 
 from jobs import control
 from jobs.clock import database_now
+from jobs.condition import condition
 from jobs.errors import PunctualError
 from jobs.ids import shown
-from jobs.models import Job
+from jobs.models import Job, Task
 from jobs.sync import sync
 from schedules import ScheduleError
 
@@ -57,8 +59,14 @@ class Command(BaseCommand):
             self.stdout.write("  ".join(str(value) for value in row.values()))
 
     def list(self, options: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        for job in Job.objects.iterator():
-            yield {"name": job.name, "state": state(job), "schedule": job.schedule, "version": job.version}
+        jobs = Job.objects.prefetch_related(Prefetch("tasks", Task.objects.current()))
+        for job in jobs.iterator(chunk_size=1000):
+            yield {
+                "name": job.name,
+                "state": condition(job, job.tasks.all()),
+                "schedule": job.schedule,
+                "version": job.version,
+            }
 
     def sync(self, options: dict[str, Any]) -> Iterable[dict[str, Any]]:
         for fate, names in vars(sync(database_now())).items():
@@ -92,11 +100,3 @@ def arguments(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CommandError(f"--args {text!r}: expected a JSON object such as {{}}")
     return value
-
-
-def state(job: Job) -> str:
-    if job.removed:
-        return "removed"
-    if not job.enabled:
-        return "stopped"
-    return "paused" if job.paused else "active"

@@ -3,7 +3,7 @@
 All of them allow overlap: on a slow machine an instant may outlast the next, and it shall still run.
 """
 
-from execution.context import Context
+from jobs.context import Context
 from jobs import Job, Retry, scheduled
 from jobs.clock import database_now
 from jobs.ids import parsed
