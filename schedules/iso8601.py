@@ -56,12 +56,11 @@ class Repeating:
     def next_after(self, instant: datetime, /) -> datetime | None:
         """The first occurrence later than the instant."""
         instant = clamp(utc(instant))
-        index = max(0, (instant - self.start) // self.interval.mean - 1)
+        # Months differ from their mean by days and zones shift by hours: less than two intervals
+        # wherever an interval has months or days, and not at all where it has neither.
+        index = max(0, (instant - self.start) // self.interval.mean - 2)
         if self.count is not None:
             index = min(index, self.count)
-        # The estimate is off by a few at most: months differ from their mean, zones shift days.
-        while index > 0 and self._is_later(index - 1, instant):
-            index -= 1
         while not self._is_later(index, instant):
             index += 1
         return self.occurrence(index)
@@ -107,10 +106,7 @@ def _parse(text: str, timezone: str | tzinfo | None) -> Repeating:
     repeat, begin, length = ("R/" * (2 - slashes) + text.strip(BLANKS)).split("/")
     count, moment = _count(repeat), _moment(begin)
     zone = _zone(moment, timezone)
-    start = moment.starts(zone)
-    if start is None:
-        raise _refused("start", begin, "not a representable instant")
-    return Repeating(text, start, _interval(length), count, zone.name, zone)
+    return Repeating(text, moment.starts(zone), _interval(length), count, zone.name, zone)
 
 
 def _count(text: str) -> int | None:

@@ -24,17 +24,17 @@ class Moment:
     offset: timedelta | None
     is_date: bool
 
-    def starts(self, zone: Zone) -> datetime | None:
+    def starts(self, zone: Zone) -> datetime:
         """The instant meant; a bare date begins at its midnight."""
         if self.offset is not None:
             return self.wall - self.offset
         placed = zone.place(self.wall)
-        return placed and placed.instant
+        return LATEST if placed is None else placed.instant
 
-    def ends(self, zone: Zone) -> datetime | None:
+    def ends(self, zone: Zone) -> datetime:
         """The instant meant; a bare date ends with its last millisecond."""
         if self.is_date:
-            return zone.last_showing(datetime.combine(self.wall.date(), _LAST_MOMENT, UTC))
+            return zone.last_showing(datetime.combine(self.wall.date(), _LAST_MOMENT, UTC)) or LATEST
         return self.starts(zone)
 
     @property
