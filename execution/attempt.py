@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from threading import Event
 from typing import Any
 
@@ -50,21 +50,25 @@ def perform(claim: Claim, stop: Event) -> Result:
         return Result(Ending.FAILED, error_type="Unresolved", error=message)
     try:
         call(function.call, context_of(claim, stop))
-    except Exception as error:  # noqa: BLE001 - a task may raise anything; all of it is data
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a task may raise anything; all of it is data
         return ended(error)
     return Result(Ending.SUCCESS)
 
 
 def call(function: Callable[..., Any], context: Context) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return asyncio.run(function(context))
-    return function(context)
+    result = function(context)
+    # Asked of the result, not of the function: a plain decorator may hide an async function.
+    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
 
 
-def ended(error: Exception) -> Result:
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result
+
+
+def ended(error: BaseException) -> Result:
     match error:
         case Cancel():
-            return Result(Ending.CANCELED, error=str(error)[:LONGEST_ERROR])
+            return Result(Ending.CANCELED, error=_text(error))
         case Snooze():
             return Result(Ending.SNOOZED, delay=error.delay)
         case RetryAfter():
@@ -76,12 +80,25 @@ def ended(error: Exception) -> Result:
     return _failure(Ending.FAILED, error)
 
 
-def _failure(ending: Ending, error: Exception, delay: Any = None) -> Result:
+def _failure(ending: Ending, error: BaseException, delay: Any = None) -> Result:
     shown_trace = "".join(traceback.format_exception(error))
     return Result(
         ending,
         error_type=type(error).__qualname__[:200],
-        error=str(error)[:LONGEST_ERROR],
-        traceback=shown_trace[-LONGEST_TRACEBACK:],
+        error=_text(error),
+        traceback=_storable(shown_trace)[-LONGEST_TRACEBACK:],
         delay=delay,
     )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - even an error's own text is user code
+        text = f"<unprintable {type(error).__qualname__}>"
+    return _storable(text)[:LONGEST_ERROR]
+
+
+def _storable(text: str) -> str:
+    """A database refuses NUL and lone surrogates; a result must not be lost for their sake."""
+    return text.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
