@@ -1,0 +1,167 @@
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from threading import Event
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from celery.exceptions import SoftTimeLimitExceeded
+
+from execution.attempt import LONGEST_ERROR, LONGEST_TRACEBACK, call, context_of, ended, perform
+from execution.claim import Claim
+from execution.outcome import Ending
+from jobs import Cancel, Context, NonRetryable, RetryAfter, Snooze
+from jobs.registry import Registry, TaskFunction, registry
+from occurrences.ids import attempt_id
+from occurrences.states import OccurrenceState, RunState
+from tests.occurrences.ledger import a_job, a_run, a_task, an_occurrence
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+JOB = a_job("nightly", NOW, metadata={"team": "data"})
+
+
+@pytest.fixture(autouse=True)
+def declared() -> Iterator[Registry]:
+    with registry.isolated():
+        yield registry
+
+
+def claimed(function: Callable[..., Any] | None, number: int = 0) -> Claim:
+    if function is not None:
+        registry.add_function(TaskFunction("nowhere.step", function))
+    occurrence = an_occurrence(JOB, NOW, OccurrenceState.RUNNING, args={"day": "monday"})
+    run = a_run(occurrence, a_task(JOB), RunState.RUNNING, started_at=NOW + timedelta(seconds=3))
+    return Claim(run, uuid4(), number)
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even this works")
+
+
+@pytest.mark.req("EXE-6")
+def test_a_task_is_told_what_it_runs_for() -> None:
+    seen: list[Context] = []
+    claim = claimed(seen.append, number=2)
+    assert perform(claim, Event()).ending is Ending.SUCCESS
+
+    (context,) = seen
+    run, occurrence = claim.run, claim.occurrence
+    assert (context.job, context.task, context.attempt) == ("nightly", "step", 2)
+    assert context.scheduled_for == context.run_at == NOW
+    assert context.started_at == NOW + timedelta(seconds=3)
+    assert context.deadline == occurrence.deadline_at == NOW + timedelta(hours=1)
+    assert (context.occurrence_id, context.run_id) == (occurrence.shown_id, run.shown_id)
+    assert context.attempt_id == f"attempt_{attempt_id(run.id, 2)}"
+    assert (context.metadata, context.args) == ({"team": "data"}, {"day": "monday"})
+
+
+@pytest.mark.req("EXE-6")
+def test_the_idempotency_key_is_the_same_for_every_attempt_of_a_run() -> None:
+    keys = {context_of(claimed(None, number), Event()).idempotency_key for number in range(3)}
+    assert len(keys) == 1
+
+
+@pytest.mark.req("EXE-10")
+def test_a_task_learns_that_it_is_no_longer_wanted() -> None:
+    stop = Event()
+    context = context_of(claimed(None), stop)
+    assert not context.canceled
+    stop.set()
+    assert context.canceled
+
+
+def test_sync_and_async_functions_are_run_to_their_end() -> None:
+    context = context_of(claimed(None), Event())
+
+    async def fetch(ctx: Context) -> str:
+        await asyncio.sleep(0)
+        return ctx.task
+
+    assert call(lambda ctx: ctx.task, context) == "step"
+    assert call(fetch, context) == "step"
+
+
+def test_an_async_function_behind_a_plain_decorator_is_awaited_too() -> None:
+    def decorated(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(ctx: Context) -> Any:
+            return function(ctx)
+
+        return wrapper
+
+    async def fail(ctx: Context) -> None:
+        raise ValueError("from within")
+
+    assert perform(claimed(decorated(fail)), Event()).ending is Ending.FAILED
+
+
+@pytest.mark.req("JOB-4")
+def test_a_function_nobody_registered_is_a_failure_that_says_so() -> None:
+    result = perform(claimed(None), Event())
+    assert (result.ending, result.error_type) == (Ending.FAILED, "Unresolved")
+    assert result.error == "no code registers the function 'nowhere.step'"
+
+
+@pytest.mark.req("EXE-7")
+@pytest.mark.parametrize(
+    ("error", "ending", "delay"),
+    [
+        (Cancel("enough"), Ending.CANCELED, None),
+        (Snooze(5), Ending.SNOOZED, timedelta(seconds=5)),
+        (Snooze(timedelta(minutes=1)), Ending.SNOOZED, timedelta(minutes=1)),
+        (RetryAfter(7.5), Ending.FAILED, timedelta(seconds=7.5)),
+        (NonRetryable("bad data"), Ending.FATAL, None),
+        (SoftTimeLimitExceeded(), Ending.TIMEOUT, None),
+        (ValueError("broken"), Ending.FAILED, None),
+        (asyncio.CancelledError(), Ending.FAILED, None),
+        (RecursionError(), Ending.FAILED, None),
+        (ExceptionGroup("two", [ValueError("a"), ValueError("b")]), Ending.FAILED, None),
+    ],
+)
+def test_whatever_a_task_raises_is_an_ending(
+    error: BaseException, ending: Ending, delay: timedelta | None
+) -> None:
+    def fail(ctx: Context) -> None:
+        raise error
+
+    async def fail_later(ctx: Context) -> None:
+        raise error
+
+    for function in (fail, fail_later):
+        with registry.isolated():
+            result = perform(claimed(function), Event())
+        assert (result.ending, result.delay) == (ending, delay)
+
+
+def test_a_failure_keeps_its_type_text_and_traceback() -> None:
+    def fail(ctx: Context) -> None:
+        raise KeyError("missing")
+
+    result = perform(claimed(fail), Event())
+    assert (result.error_type, result.error) == ("KeyError", "'missing'")
+    assert 'raise KeyError("missing")' in result.traceback
+
+
+def test_an_endless_error_is_cut_and_the_end_of_its_traceback_is_kept() -> None:
+    result = ended(ValueError("x" * 100_000))
+    assert (len(result.error), len(result.traceback)) == (LONGEST_ERROR, LONGEST_TRACEBACK)
+    assert len(ended(Cancel("x" * 100_000)).error) == LONGEST_ERROR
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("a\0b\ud800c"), Cancel("a\0b\ud800c"), RetryAfter(1, "a\0\ud800")]
+)
+def test_text_a_database_refuses_is_spelled_out(error: Exception) -> None:
+    result = ended(error)
+    for text in (result.error, result.traceback):
+        assert "\0" not in text
+        text.encode()
+
+
+def test_an_error_that_cannot_be_printed_is_still_an_ending() -> None:
+    result = ended(UnprintableError())
+    assert (result.ending, result.error_type) == (Ending.FAILED, "UnprintableError")
+    assert "unprintable" in result.error

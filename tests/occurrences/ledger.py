@@ -1,0 +1,105 @@
+"""A few words → saved or unsaved rows of the ledger, with the configuration real ones carry."""
+
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from jobs.config import TASK_KEYS, effective
+from jobs.ids import job_id, task_id
+from jobs.models import Job, Task
+from occurrences.ids import attempt_id, occurrence_id, run_id
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import (
+    ATTEMPT_FINAL,
+    OCCURRENCE_ACTIVE,
+    OCCURRENCE_FINAL,
+    RUN_FINAL,
+    RUN_HELD,
+    AttemptState,
+    OccurrenceState,
+    RunState,
+)
+
+LEASE = timedelta(seconds=30)
+Row = TypeVar("Row", Job, Task, Occurrence, TaskRun, Attempt)
+
+
+def a_job(name: str, now: datetime, **columns: Any) -> Job:
+    row: dict[str, Any] = {"schedule": "0 * * * *", "origin": "code", "created_at": now, "updated_at": now}
+    return Job(id=job_id(name), name=name, **row | columns)
+
+
+def a_task(job: Job, name: str = "step", **columns: Any) -> Task:
+    row: dict[str, Any] = {"function": f"nowhere.{name}", "position": 0}
+    row |= {"created_at": job.created_at, "updated_at": job.updated_at}
+    return Task(id=task_id(job.id, name), job=job, name=name, **row | columns)
+
+
+def an_occurrence(
+    job: Job, at: datetime, state: OccurrenceState = OccurrenceState.PENDING, **columns: Any
+) -> Occurrence:
+    config = effective({"job": job.config | columns.pop("config", {})})
+    row: dict[str, Any] = {
+        "id": occurrence_id(job.id, at),
+        "job_version": job.version,
+        "scheduled_for": at,
+        "run_at": at,
+        "created_at": at,
+        "exclusive": config.overlap != "allow",
+        "config": config.dumped(),
+        "execution_timeout": config.execution_timeout,
+    }
+    if state in OCCURRENCE_ACTIVE:
+        row |= {"fired_at": at}
+    if state == OccurrenceState.RUNNING:
+        row |= {"started_at": at, "deadline_at": at + config.execution_timeout}
+    if state in OCCURRENCE_FINAL:
+        row |= {"finished_at": at}
+    return Occurrence(job=job, state=state, **row | columns)
+
+
+def a_run(
+    occurrence: Occurrence, task: Task, state: RunState = RunState.SCHEDULED, **columns: Any
+) -> TaskRun:
+    at = occurrence.run_at
+    policy = effective({"job": occurrence.config, "task": task.config | columns.pop("policy", {})})
+    row: dict[str, Any] = {
+        "id": run_id(occurrence.id, task.id),
+        "position": task.position,
+        "policy": policy.dumped(TASK_KEYS),
+        "available_at": at,
+    }
+    if state in RUN_HELD:
+        row |= {"claim_token": uuid4(), "claimed_by": "worker/1", "lease_until": at + LEASE}
+        row |= {"heartbeat_at": at, "started_at": at, "attempts_made": 1}
+    if state in RUN_FINAL:
+        row |= {"finished_at": at}
+    return TaskRun(occurrence=occurrence, task=task, state=state, **row | columns)
+
+
+def an_attempt(run: TaskRun, state: AttemptState = AttemptState.RUNNING, **columns: Any) -> Attempt:
+    at = run.occurrence.run_at
+    row: dict[str, Any] = {"number": 0, "worker": "worker/1", "started_at": at}
+    if state in ATTEMPT_FINAL:
+        row |= {"finished_at": at}
+    row |= columns
+    return Attempt(id=attempt_id(run.id, row["number"]), run=run, state=state, **row)
+
+
+def saved(row: Row) -> Row:
+    row.save(force_insert=True)
+    return row
+
+
+def started(job: Job, at: datetime, *tasks: Task, **config: Any) -> tuple[Occurrence, list[TaskRun]]:
+    """A running occurrence all of whose runs are held by a worker, saved with their attempts."""
+    occurrence = saved(an_occurrence(job, at, OccurrenceState.RUNNING, config=config))
+    runs = [saved(a_run(occurrence, task, RunState.RUNNING)) for task in tasks]
+    for run in runs:
+        saved(an_attempt(run))
+    return occurrence, runs
+
+
+def columns_of(model: type[Occurrence] | type[TaskRun] | type[Attempt], id_: UUID) -> dict[str, Any]:
+    """Everything the row says, to compare before and after."""
+    return dict(model.objects.filter(pk=id_).values().get())

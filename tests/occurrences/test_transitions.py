@@ -1,0 +1,280 @@
+"""Every function of the one writer, from every state: it moves what its table allows, and nothing else."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from jobs.models import Job, Task
+from occurrences import transitions
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import (
+    OCCURRENCE_FINAL,
+    OCCURRENCE_MOVES,
+    RUN_HELD,
+    RUN_MOVES,
+    RUN_OPEN,
+    AttemptState,
+    OccurrenceState,
+    RunState,
+    occurrence_sources,
+)
+from tests.occurrences.ledger import LEASE, a_job, a_run, a_task, an_attempt, an_occurrence, columns_of, saved
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("OCC-3")]
+
+S, R = OccurrenceState, RunState
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+TOKEN = uuid4()
+
+Call = Callable[[UUID], int]
+
+
+def ending(outcome: OccurrenceState) -> Call:
+    report = {"outcome": str(outcome)}
+    return lambda id_: transitions.finish({id_: outcome}, reports={id_: report}, finalized={id_}, now=LATER)
+
+
+OUTCOMES = (S.COMPLETED, S.COMPLETED_WITH_ERRORS, S.FAILED, S.CANCELED, S.FAILED_STALE)
+# name → the call, and the state it leads to
+OCCURRENCE_CALLS: Mapping[str, tuple[Call, OccurrenceState]] = {
+    "skip": (lambda id_: transitions.skip([id_], reason="why", now=LATER), S.SKIPPED),
+    "miss": (lambda id_: transitions.miss([id_], reason="why", now=LATER), S.MISSED),
+    "queue": (lambda id_: transitions.queue([id_], reason="why"), S.QUEUED),
+    "fire": (lambda id_: transitions.fire([id_], now=LATER), S.DISPATCHED),
+    "start": (lambda id_: transitions.start([id_], now=LATER), S.RUNNING),
+    **{f"finish as {outcome}": (ending(outcome), outcome) for outcome in OUTCOMES},
+}
+# name → the call, the states it passes through, and where it starts
+RUN_CALLS: Mapping[str, tuple[Call, tuple[RunState, ...], set[RunState]]] = {
+    "claim": (
+        lambda id_: transitions.claim([id_], token=TOKEN, worker="w", now=LATER, lease=LEASE),
+        (R.CLAIMED, R.RUNNING),
+        {R.SCHEDULED},
+    ),
+    "succeed": (lambda id_: transitions.succeed([id_], now=LATER), (R.SUCCESS,), {R.RUNNING}),
+    "retry": (lambda id_: transitions.retry({id_: LATER}, errors={id_: "e"}), (R.RETRY,), {R.RUNNING}),
+    "snooze": (lambda id_: transitions.snooze({id_: LATER}), (R.RETRY,), {R.RUNNING}),
+    "park": (
+        lambda id_: transitions.park({id_: "e"}, reason="why", now=LATER),
+        (R.FAILED, R.DLQ),
+        {R.RUNNING},
+    ),
+    "cancel": (lambda id_: transitions.cancel([id_], reason="why", now=LATER), (R.CANCELED,), set(RUN_OPEN)),
+    "reschedule": (lambda id_: transitions.reschedule([id_], now=LATER), (R.SCHEDULED,), {R.RETRY}),
+}
+
+
+@pytest.fixture
+def job() -> Job:
+    return saved(a_job("job", NOW))
+
+
+@pytest.fixture
+def task(job: Job) -> Task:
+    return saved(a_task(job))
+
+
+@pytest.fixture
+def occurrence(job: Job) -> Occurrence:
+    return saved(an_occurrence(job, NOW, S.RUNNING))
+
+
+@pytest.mark.parametrize("source", S)
+@pytest.mark.parametrize("name", OCCURRENCE_CALLS)
+def test_an_occurrence_moves_along_its_table_only(job: Job, name: str, source: OccurrenceState) -> None:
+    call, target = OCCURRENCE_CALLS[name]
+    row = saved(an_occurrence(job, NOW, source))
+    before = columns_of(Occurrence, row.id)
+
+    changed = call(row.id)
+
+    after = columns_of(Occurrence, row.id)
+    if target in OCCURRENCE_MOVES.get(source, ()):
+        assert (changed, after["state"]) == (1, target)
+        assert (after["finished_at"] is not None) == (target in OCCURRENCE_FINAL)
+    else:
+        assert (changed, after) == (0, before)
+
+
+@pytest.mark.req("TSK-1")
+@pytest.mark.parametrize("source", R)
+@pytest.mark.parametrize("name", RUN_CALLS)
+def test_a_run_moves_along_its_table_only(
+    occurrence: Occurrence, task: Task, name: str, source: RunState
+) -> None:
+    call, path, sources = RUN_CALLS[name]
+    row = saved(a_run(occurrence, task, source))
+    before = columns_of(TaskRun, row.id)
+
+    changed = call(row.id)
+
+    after = columns_of(TaskRun, row.id)
+    if source in sources:
+        assert (changed, after["state"]) == (1, path[-1])
+        assert all(target in RUN_MOVES[origin] for origin, target in pairwise((source, *path)))
+        assert (after["claim_token"] is not None) == (path[-1] in RUN_HELD)
+    else:
+        assert (changed, after) == (0, before)
+
+
+def test_every_state_but_the_first_can_be_reached() -> None:
+    assert {target for _, target in OCCURRENCE_CALLS.values()} == set(S) - {S.PENDING}
+    assert {state for _, path, _ in RUN_CALLS.values() for state in path} == set(R)
+
+
+@pytest.mark.parametrize("source", S)
+def test_only_a_pending_occurrence_is_marked_as_recovery(job: Job, source: OccurrenceState) -> None:
+    row = saved(an_occurrence(job, NOW, source, late_at=NOW))
+    before = columns_of(Occurrence, row.id)
+    changed = transitions.recover([row.id])
+    after = columns_of(Occurrence, row.id)
+    if source is S.PENDING:
+        assert changed == 1
+        assert after == before | {"cause": "recovery", "late_at": None}
+    else:
+        assert (changed, after) == (0, before)
+
+
+@pytest.mark.parametrize("source", S)
+def test_hooks_are_settled_once_and_only_for_what_is_over(job: Job, source: OccurrenceState) -> None:
+    row = saved(an_occurrence(job, NOW, source))
+    over = source in OCCURRENCE_FINAL
+    assert transitions.finalize([row.id], now=LATER) == int(over)
+    assert transitions.finalize([row.id], now=LATER) == 0
+    assert columns_of(Occurrence, row.id)["finalized_at"] == (LATER if over else None)
+
+
+def test_a_start_sets_the_deadline_from_the_occurrence_s_own_timeout(job: Job) -> None:
+    row = saved(an_occurrence(job, NOW, S.DISPATCHED, config={"execution_timeout": "90s"}))
+    transitions.start([row.id], now=LATER)
+    assert columns_of(Occurrence, row.id)["deadline_at"] == LATER + timedelta(seconds=90)
+
+
+def test_occurrences_that_end_together_each_keep_their_own_outcome_and_report(job: Job) -> None:
+    rows = [
+        saved(an_occurrence(job, NOW + timedelta(seconds=offset), S.RUNNING, exclusive=False))
+        for offset in range(4)
+    ]
+    ends = dict(zip((row.id for row in rows), (S.COMPLETED, S.FAILED, S.COMPLETED, S.CANCELED), strict=True))
+    reports = {id_: {"number": number} for number, id_ in enumerate(ends)}
+    changed = transitions.finish(ends, reports=reports, finalized={rows[2].id}, now=LATER)
+
+    assert changed == 4
+    after = [columns_of(Occurrence, row.id) for row in rows]
+    assert [row["state"] for row in after] == list(ends.values())
+    assert [row["report"] for row in after] == list(reports.values())
+    assert [row["finalized_at"] for row in after] == [None, None, LATER, None]
+
+
+@pytest.mark.req("TSK-2")
+@pytest.mark.parametrize("source", R)
+def test_a_lease_is_renewed_while_the_run_is_held(
+    occurrence: Occurrence, task: Task, source: RunState
+) -> None:
+    row = saved(a_run(occurrence, task, source))
+    token = row.claim_token or TOKEN
+    renewed = transitions.renew(row.id, token=token, now=LATER, lease=LEASE)
+    assert renewed == (source in RUN_HELD)
+    if renewed:
+        after = columns_of(TaskRun, row.id)
+        assert (after["lease_until"], after["heartbeat_at"]) == (LATER + LEASE, LATER)
+
+
+@pytest.mark.req("TSK-2")
+def test_an_old_token_renews_nothing(occurrence: Occurrence, task: Task) -> None:
+    row = saved(a_run(occurrence, task, R.RUNNING))
+    before = columns_of(TaskRun, row.id)
+    assert not transitions.renew(row.id, token=TOKEN, now=LATER, lease=LEASE)
+    assert columns_of(TaskRun, row.id) == before
+
+
+def test_a_claim_takes_only_what_is_available_by_now(occurrence: Occurrence, task: Task) -> None:
+    row = saved(a_run(occurrence, task, available_at=LATER))
+    claim = {"token": TOKEN, "worker": "w", "lease": LEASE}
+    early = LATER - timedelta(microseconds=1)
+    assert transitions.claim([row.id], now=early, **claim) == 0  # type: ignore[arg-type]
+    assert transitions.claim([row.id], now=LATER, **claim) == 1  # type: ignore[arg-type]
+    after = columns_of(TaskRun, row.id)
+    assert (after["attempts_made"], after["lease_until"]) == (1, LATER + LEASE)
+
+
+def test_a_step_that_waits_its_turn_cannot_be_claimed_until_released(
+    occurrence: Occurrence, task: Task
+) -> None:
+    row = saved(a_run(occurrence, task, available_at=None))
+    claim = {"token": TOKEN, "worker": "w", "lease": LEASE}
+    assert transitions.claim([row.id], now=LATER, **claim) == 0  # type: ignore[arg-type]
+    assert transitions.release([row.id], now=NOW) == 1
+    assert transitions.release([row.id], now=LATER) == 0, "released once, its time stands"
+    assert transitions.claim([row.id], now=LATER, **claim) == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [state for state in R if state is not R.SCHEDULED])
+def test_only_a_scheduled_run_is_released_or_confirmed_as_sent(
+    occurrence: Occurrence, task: Task, source: RunState
+) -> None:
+    row = saved(a_run(occurrence, task, source, available_at=None))
+    before = columns_of(TaskRun, row.id)
+    assert transitions.release([row.id], now=LATER) == 0
+    assert transitions.confirm_dispatch([row.id], now=LATER) == 0
+    assert columns_of(TaskRun, row.id) == before
+
+
+@pytest.mark.req("EXE-4")
+def test_a_retry_waits_until_its_time_has_come(occurrence: Occurrence, task: Task) -> None:
+    row = saved(a_run(occurrence, task, R.RETRY, available_at=LATER, dispatched_at=NOW))
+    assert transitions.reschedule([row.id], now=LATER - timedelta(microseconds=1)) == 0
+    assert transitions.reschedule([row.id], now=LATER) == 1
+    assert columns_of(TaskRun, row.id)["dispatched_at"] is None
+
+
+def test_runs_that_wait_together_each_keep_their_own_time_and_error(job: Job, occurrence: Occurrence) -> None:
+    tasks = [saved(a_task(job, f"step {number}", position=number)) for number in range(3)]
+    runs = [saved(a_run(occurrence, task, R.RUNNING)) for task in tasks]
+    times = {run.id: LATER + timedelta(seconds=number) for number, run in enumerate(runs)}
+    errors = {run.id: f"error {number}" for number, run in enumerate(runs)}
+    assert transitions.retry(times, errors=errors) == 3
+    for run in runs:
+        after = columns_of(TaskRun, run.id)
+        assert (after["available_at"], after["error"]) == (times[run.id], errors[run.id])
+
+
+@pytest.mark.parametrize("state", [state for state in AttemptState if state is not AttemptState.RUNNING])
+def test_an_attempt_ends_once_and_keeps_how(occurrence: Occurrence, task: Task, state: AttemptState) -> None:
+    run = saved(a_run(occurrence, task, R.RUNNING))
+    attempt = saved(an_attempt(run))
+    error = {run.id: {"error_type": "E", "error": "text", "traceback": "lines"}}
+    assert transitions.end_attempts([run.id], state, now=LATER, errors=error) == 1
+    before = columns_of(Attempt, attempt.id)
+    assert (before["state"], before["finished_at"], before["error"]) == (state, LATER, "text")
+    assert transitions.end_attempts([run.id], AttemptState.FAILED, now=NOW) == 0
+    assert columns_of(Attempt, attempt.id) == before
+
+
+def test_a_canceled_run_s_attempt_is_canceled_with_it(occurrence: Occurrence, task: Task) -> None:
+    run = saved(a_run(occurrence, task, R.RUNNING))
+    attempt = saved(an_attempt(run))
+    transitions.cancel([run.id], reason="why", now=LATER)
+    assert columns_of(Attempt, attempt.id)["state"] == AttemptState.CANCELED
+
+
+def test_nothing_given_changes_nothing(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        assert transitions.skip([], reason="", now=NOW) == 0
+        assert transitions.recover([]) == 0
+        assert transitions.fire([], now=NOW) == 0
+        assert transitions.finish({}, reports={}, finalized=(), now=NOW) == 0
+        assert transitions.retry({}, errors={}) == 0
+        assert transitions.snooze({}) == 0
+        assert transitions.park({}, reason="", now=NOW) == 0
+        assert transitions.cancel([], reason="", now=NOW) == 0
+        assert transitions.end_attempts([], AttemptState.LOST, now=NOW) == 0
+
+
+def test_the_guards_come_from_the_table() -> None:
+    assert set(occurrence_sources(S.CANCELED)) == {S.PENDING, S.QUEUED, S.DISPATCHED, S.RUNNING}
