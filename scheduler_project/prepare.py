@@ -21,6 +21,8 @@ def prepare(options: Options, *, migrate: bool) -> str:
         return _login(options)
     except DatabaseError as error:
         raise RefusedError(f"the database refused: {' '.join(str(error).split())}") from None
+    except OSError as error:  # a read-only checkout or data folder
+        raise RefusedError(f"cannot write {error.filename}: {error.strerror}") from None
     finally:
         _disconnect()
 
@@ -28,9 +30,7 @@ def prepare(options: Options, *, migrate: bool) -> str:
 def _login(options: Options) -> str:
     if options.demo:
         password = demo_login.ensure(settings.VAR_DIR, embedded=settings.EMBEDDED)
-        return (
-            f"{demo_login.USERNAME} / {password}   (demo only: never for a server others can reach)"
-        )
+        return f"{demo_login.USERNAME} / {password}   (demo only: never for a server others can reach)"
     users = get_user_model()._default_manager  # noqa: SLF001  Django's documented access
     if users.filter(is_superuser=True).exists():
         return "with your own user"

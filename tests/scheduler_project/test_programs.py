@@ -42,6 +42,12 @@ def test_node_names_differ_also_between_two_ups_on_one_broker() -> None:
     assert len(hostnames) == 4
 
 
+def test_the_log_level_reaches_beats_and_workers() -> None:
+    loud = [p for p in programs(OPTIONS, {"LOG_LEVEL": "debug"}) if "--loglevel" in p.argv]
+    assert [program.name for program in loud] == ["beat-1", "beat-2", "worker-1"]
+    assert all(p.argv[p.argv.index("--loglevel") + 1] == "DEBUG" for p in loud)
+
+
 def test_flower_stays_on_the_loopback_interface_whatever_the_host() -> None:
     flower = programs(replace(OPTIONS, host="0.0.0.0"), {})[-1]  # noqa: S104
     assert "--address=127.0.0.1" in flower.argv

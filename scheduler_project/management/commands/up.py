@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 
 from scheduler_project import bundled
+from scheduler_project.environment import flag
 from scheduler_project.errors import UpError
 from scheduler_project.merged_log import MergedLog
 from scheduler_project.preflight import check
@@ -34,9 +35,7 @@ class Command(BaseCommand):
         add("--concurrency", type=some, default=4, help="processes per worker (%(default)s)")
         add("--flower-port", type=port, default=5555, help="port of Flower (%(default)s)")
         add("--no-flower", action="store_true", help="leave Flower out")
-        add(
-            "--no-migrate", action="store_true", help="leave the tables of DATABASE_URL as they are"
-        )
+        add("--no-migrate", action="store_true", help="leave the tables of DATABASE_URL as they are")
         add("--grace", type=count, default=30, help="seconds children get to stop (%(default)s)")
         add("--patience", type=some, default=90, help="seconds it may take to start (%(default)s)")
         add("--demo", action="store_true", help="add example jobs and a login, to try it out")
@@ -66,35 +65,31 @@ class Command(BaseCommand):
         log = MergedLog(sys.stdout, [program.name for program in everything])
 
         def announce() -> None:
-            for line in _banner(options, login, seconds=time.monotonic() - started):
+            log.say(f"ready after {time.monotonic() - started:.1f} s; Ctrl-C stops everything")
+            for line in _banner(options, login, https=flag(env, "HTTPS", default=settings.HTTPS)):
                 log.say(line)
 
         supervisor = Supervisor(everything, env=env, log=log, grace=given["grace"])
         supervisor.run(patience=given["patience"], on_ready=announce)
 
 
-def _banner(options: Options, login: str, *, seconds: float) -> list[str]:
-    flower = [f"  flower   {options.flower_site}/"] if options.flower_site else []
-    return [
-        f"ready after {seconds:.1f} s; Ctrl-C stops everything",
-        f"  admin    {options.site}/admin/",
-        f"  login    {login}",
-        *flower,
-        f"  metrics  {options.site}/metrics",
-    ]
+def _banner(options: Options, login: str, *, https: bool) -> list[str]:
+    lines = [f"  admin    {options.site}/admin/", f"  login    {login}"]
+    if options.flower_site:
+        lines.append(f"  flower   {options.flower_site}/")
+    lines.append(f"  metrics  {options.site}/metrics")
+    if https:
+        lines.append("  https    required; put a TLS proxy in front, or set HTTPS=off for this machine")
+    return lines
 
 
 def _whole(lowest: int, highest: int | None = None) -> Callable[[str], int]:
     bounds = f"{lowest} to {highest}" if highest else f"{lowest} or more"
 
     def parse(text: str) -> int:
-        if (
-            not text.isascii()
-            or not text.isdigit()
-            or int(text) < lowest
-            or int(text) > (highest or int(text))
-        ):
+        number = int(text) if text.isascii() and text.isdigit() else -1
+        if number < lowest or (highest and number > highest):
             raise ArgumentTypeError(f"{text!r} is not a whole number, {bounds}")
-        return int(text)
+        return number
 
     return parse
