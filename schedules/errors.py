@@ -19,13 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SHOWN = 80
-
-
-def clip(value: object) -> str:
-    """A value short enough for a message, however large the input was."""
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+from schedules.text import clip
 
 
 class ScheduleError(Exception):

@@ -10,7 +10,6 @@ from schedules.errors import NaiveInstantError
 # One year of slack at either end of datetime's range keeps every zone shift representable.
 EARLIEST = datetime(2, 1, 1, tzinfo=UTC)
 LATEST = datetime(9998, 12, 31, 23, 59, 59, tzinfo=UTC)
-BLANKS = " \t\r\n"
 TICK = timedelta(microseconds=1)
 MILLISECOND = timedelta(milliseconds=1)
 

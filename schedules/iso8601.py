@@ -14,9 +14,10 @@ from datetime import datetime, timedelta, tzinfo
 from datetime import timezone as fixed_offset
 from functools import lru_cache
 
-from schedules.errors import Iso8601Error, clip
-from schedules.instants import BLANKS, LATEST, clamp, each, shifted, utc
+from schedules.errors import Iso8601Error
+from schedules.instants import LATEST, clamp, each, shifted, utc
 from schedules.moments import Moment, parse_moment
+from schedules.text import BLANKS, clip
 from schedules.zones import Zone, zone_of
 
 _COUNT = re.compile(r"R([0-9]{0,9})")

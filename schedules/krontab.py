@@ -17,7 +17,6 @@ from schedules import chronex
 from schedules.chronex import Expression, Options
 from schedules.kron import DecisionResult, Spread
 from schedules.kron.modifiers import (
-    MAX_LENGTH,
     Policy,
     format_policy,
     format_spread,
@@ -26,6 +25,7 @@ from schedules.kron.modifiers import (
     refused,
     scan,
 )
+from schedules.text import MAX_LENGTH
 from schedules.zones import Zone, find_zone, zone_of
 
 __all__ = ["Krontab", "Policy", "Spread", "parse", "parse_spread"]

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from schedules.errors import Iso8601Error, clip
-from schedules.instants import BLANKS, each, rfc3339, utc
+from schedules.errors import Iso8601Error
+from schedules.instants import each, rfc3339, utc
 from schedules.moments import parse_moment
+from schedules.text import BLANKS, clip
 from schedules.zones import zone_of
 
 

@@ -11,16 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from functools import lru_cache
+from typing import cast
 
 from schedules.errors import CronCalculationError, InvalidCronExpressionError
 from schedules.instants import TICK, clamp, utc
 from schedules.months import MonthDays, WeekDays
 from schedules.recurrence import Recurrence
+from schedules.text import MAX_LENGTH, clip
 from schedules.timetable import Pattern, Timetable, timetable
 from schedules.zones import POSIX, Zone, zone_of
 
 SEARCH_YEARS = 10
-MAX_LENGTH = 4096
 _RANGES = {"minute": (0, 59), "hour": (0, 23), "day": (1, 31), "month": (1, 12), "weekday": (0, 6)}
 _BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"[0-9]+")
@@ -60,8 +61,7 @@ class PosixCron:
         span = zone.span_at(instant)
         # In the second pass of a fold everything up to the first pass's end has fired already.
         wall = max(instant + span.shift, span.fresh - TICK)
-        first_year = wall.year - SEARCH_YEARS
-        while (found := self.table.at_or_before(wall)) is not None and found.year >= first_year:
+        while (found := self.table.at_or_before(wall)) is not None:
             placed = zone.place(found)
             if placed is None or not placed.in_gap:
                 return placed and placed.instant
@@ -100,9 +100,15 @@ class ZonedPosixCron:
         return f"posix:{self.cron}"
 
 
-@lru_cache(maxsize=4096)
 def parse(text: str) -> PosixCron:
     """The pattern of five strict fields; the leftmost bad one is reported."""
+    if not isinstance(cast("object", text), str):  # registrations come from callers' own code
+        raise InvalidCronExpressionError(clip(text), "expression", "must be a text")
+    return _parse(text)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> PosixCron:
     fields = _BLANKS.split(text.strip(" \t")) if len(text) <= MAX_LENGTH else []
     if len(fields) != len(_RANGES):
         raise InvalidCronExpressionError(text, "expression", _count_reason(text, fields))

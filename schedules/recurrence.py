@@ -45,30 +45,35 @@ class Recurrence:
                     if wall is None:
                         return None
                     found = wall - shift
-                    if found < end:
-                        return found
+                    # Every repetition still to come is of wall times later than this one's, so
+                    # beyond the span the first pass of the next wall time is the answer.
+                    return found if found < end else self._first_pass(wall, instant.year)
                 break
         return self._across_jumps(clamp(instant))
 
     def _across_jumps(self, instant: datetime) -> datetime | None:
         span = self.zone.span_at(instant)
         shown = max(instant + span.shift, span.fresh - TICK)
-        later = self._first_pass_after(shown)
+        wall = self._after(shown)
+        later = None if wall is None else self._first_pass(wall, shown.year)
         if self.rule.fold is Fold.BOTH:
             repeated = self._second_pass_after(instant, shown)
             if repeated is not None and (later is None or repeated < later):
                 return repeated
         return later
 
-    def _first_pass_after(self, wall: datetime) -> datetime | None:
-        last_year = wall.year + self.table.years
-        while (found := self._after(wall)) is not None and found.year <= last_year:
-            placed = self.zone.place(found)
+    def _first_pass(self, wall: datetime | None, since: int) -> datetime | None:
+        """The instant of a wall time of the pattern; gaps that do not fire lead to a later one."""
+        while wall is not None and wall.year <= since + self.table.years:
+            for begin, end, shift in self._settled.get(wall.year, ()):
+                if begin <= wall - shift < end:
+                    return wall - shift
+            placed = self.zone.place(wall)
             if placed is None:
                 return None
             if not placed.in_gap or self.rule.gap is Gap.FIRE_AFTER:
                 return placed.instant
-            wall = placed.instant + self.zone.offset_at(placed.instant) - TICK
+            wall = self._after(placed.instant + self.zone.offset_at(placed.instant) - TICK)
         return None
 
     def _second_pass_after(self, instant: datetime, shown: datetime) -> datetime | None:
@@ -101,7 +106,7 @@ class Recurrence:
         span = self.zone.span_at(instant)
         wall = instant + span.shift
         hour = instant - timedelta(minutes=wall.minute, seconds=wall.second)
-        undisturbed = span.settled_from <= instant and hour + _HOUR <= min(span.settled_until, end)
+        undisturbed = hour + _HOUR <= min(span.settled_until, end)
         return hour if undisturbed and self.table.matches_hour(wall) else None
 
 

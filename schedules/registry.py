@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 from typing import Protocol, cast, runtime_checkable
 
 from schedules import chronex, iso8601, krontab, once, posix
-from schedules.errors import UnknownKindError, clip
-from schedules.instants import BLANKS
+from schedules.errors import UnknownKindError
+from schedules.text import BLANKS, clip
 
 
 @runtime_checkable

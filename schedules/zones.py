@@ -14,8 +14,9 @@ from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from schedules.errors import UnknownZoneError, clip
+from schedules.errors import UnknownZoneError
 from schedules.instants import EARLIEST, LATEST
+from schedules.text import clip
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}")
 # Present as files on some machines, but not names of the IANA database.

@@ -11,6 +11,7 @@ from schedules.chronex import problems as found
 from schedules.durations import format_duration, parse_duration
 from schedules.errors import Problem
 from schedules.moments import Moment, parse_moment
+from schedules.text import BLANKS
 from schedules.zones import Zone
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -89,9 +90,9 @@ def _pairs(block: str, position: int) -> Iterator[tuple[str, int, str, int]]:
     """Key, where it stands, value, where it stands."""
     for part in block.split(","):
         key, _, value = part.partition(":")
-        key_at = position + len(key) - len(key.lstrip())
-        value_at = position + len(part) - len(value.lstrip())
-        yield key.strip(), key_at, value.strip(), value_at
+        key_at = position + len(key) - len(key.lstrip(BLANKS))
+        value_at = position + len(part) - len(value.lstrip(BLANKS))
+        yield key.strip(BLANKS), key_at, value.strip(BLANKS), value_at
         position += len(part) + 1
 
 

@@ -12,11 +12,11 @@ from schedules.chronex.days import MonthDayField, WeekDayField, parse_month_days
 from schedules.chronex.fields import HOUR, MINUTE, MONTH, SECOND, Field, parse_field
 from schedules.chronex.options import NO_OPTIONS, OptionsDraft, parse_options
 from schedules.durations import format_duration, parse_duration
-from schedules.errors import Problem, UnknownZoneError, clip
+from schedules.errors import Problem, UnknownZoneError
 from schedules.moments import Moment, parse_moment
+from schedules.text import MAX_LENGTH, clip
 from schedules.zones import Zone, find_zone
 
-MAX_LENGTH = 4096
 ALIASES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",

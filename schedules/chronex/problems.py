@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedules.errors import Problem, clip
+from schedules.errors import Problem
+from schedules.text import clip
 
 
 def out_of_range(code: str, field: str, value: str, low: int, high: int, position: int) -> Problem:

@@ -9,7 +9,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, cast
 
-from schedules.errors import TriggerDefinitionError, clip
+from schedules.errors import TriggerDefinitionError
+from schedules.text import clip
 
 _TYPES: dict[str, type] = {"object": dict, "string": str, "boolean": bool}
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 
-from schedules.errors import DecisionError, clip
+from schedules.errors import DecisionError
 from schedules.months import DAY_NAMES, MONTH_NAMES
+from schedules.text import BLANKS, MAX_LENGTH, clip
 
-MAX_LENGTH = 4096
 _MONTHS = {name: n for n, name in enumerate(MONTH_NAMES, 1)}
 _DAYS = {name: n for n, name in enumerate(DAY_NAMES)}
 _NUMBER = re.compile(r"[0-9]{1,2}")
@@ -81,8 +81,10 @@ def _clauses(text: str) -> tuple[Clause, ...]:
         raise _refused("constraint", text, f"longer than {MAX_LENGTH} characters")
     spans: dict[str, Spans] = {}
     for part in text.split(";"):
-        kind, _, value = (piece.strip() for piece in part.partition("="))
-        spans[kind] = spans.get(kind, ()) + tuple(_span(kind, item.strip()) for item in value.split(","))
+        kind, _, value = (piece.strip(BLANKS) for piece in part.partition("="))
+        spans[kind] = spans.get(kind, ()) + tuple(
+            _span(kind, item.strip(BLANKS)) for item in value.split(",")
+        )
     return tuple(Clause(kind, found) for kind, found in spans.items())
 
 

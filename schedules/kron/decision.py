@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from schedules.errors import DecisionError, UnknownZoneError, clip
+from schedules.errors import DecisionError, UnknownZoneError
 from schedules.instants import rfc3339, utc
 from schedules.kron.constraints import Constraints, Rules
 from schedules.kron.distributions import UNIFORM, Distribution, Transform, transform
 from schedules.kron.generator import SplitMix64, seed_digest
+from schedules.text import clip
 from schedules.zones import Zone, find_zone
 
 VERSION = "1.0.0"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from schedules.errors import DecisionError, clip
+from schedules.errors import DecisionError
+from schedules.text import clip
 
 Transform = Callable[[float], float]
 _DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")

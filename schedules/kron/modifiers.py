@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from schedules.durations import format_duration, parse_duration
-from schedules.errors import DecisionError, KrontabError, clip
+from schedules.errors import DecisionError, KrontabError
 from schedules.kron.constraints import Constraints
 from schedules.kron.decision import Spread
 from schedules.kron.distributions import UNIFORM, Distribution
+from schedules.text import BLANKS, clip
 
-MAX_LENGTH = 4096
 CONCURRENCY = ("allow", "forbid", "replace")
 _NAMES = ("tz", "win", "dist", "seed", "policy", "only", "avoid")
 _MAY_REPEAT = ("only", "avoid")
@@ -47,7 +47,7 @@ Modifiers = dict[str, list[Modifier]]
 def scan(text: str, start: int) -> Modifiers:
     """Every modifier from the position on, by name; nothing else may stand between them."""
     found: Modifiers = {}
-    end = len(text.rstrip())
+    end = len(text.rstrip(BLANKS))
     while start < end:
         match = _MODIFIER.match(text, start)
         if not match or match[1] not in _NAMES:
@@ -56,7 +56,7 @@ def scan(text: str, start: int) -> Modifiers:
         position = match.start(1) - 1
         if name in found and name not in _MAY_REPEAT:
             raise refused(name, match[2], "given twice", position)
-        found.setdefault(name, []).append(Modifier(match[2].strip(), position))
+        found.setdefault(name, []).append(Modifier(match[2].strip(BLANKS), position))
         start = match.end()
     return found
 
@@ -148,7 +148,7 @@ def _seed(modifier: Modifier) -> tuple[str, str]:
 
 
 def _arguments(content: str) -> list[str]:
-    return [argument.strip() for argument in _ARGUMENT.findall(content)] or [""]
+    return [argument.strip(BLANKS) for argument in _ARGUMENT.findall(content)] or [""]
 
 
 def _pairs(name: str, modifier: Modifier, arguments: list[str]) -> dict[str, str]:

@@ -89,6 +89,25 @@ def test_enumeration_inside_a_fold_is_not_cut_into_whole_hours() -> None:
 
 
 @pytest.mark.req("CHX-6")
+@pytest.mark.parametrize("jump", [utc(2006, 4, 2, 3, 31), utc(2006, 10, 29, 2, 31)])
+def test_enumeration_notices_a_jump_in_the_middle_of_an_hour(jump: datetime) -> None:
+    expression = chronex.parse("TZ=America/St_Johns */7 * * * *")  # jumps at one minute past midnight
+    found = list(expression.between(jump - 2 * HOUR, jump + 2 * HOUR))
+    stepped, instant = [], expression.next_after(jump - 2 * HOUR)
+    while instant is not None and instant <= jump + 2 * HOUR:
+        stepped.append(instant)
+        instant = expression.next_after(instant)
+    assert found == stepped
+    assert len(found) in {35, 36, 37}
+    if jump.month == 4:
+        assert found[found.index(jump) - 1 : found.index(jump) + 2] == [
+            utc(2006, 4, 2, 3, 30),
+            jump,
+            utc(2006, 4, 2, 3, 37),
+        ]
+
+
+@pytest.mark.req("CHX-6")
 def test_a_firing_moved_out_of_the_gap_does_not_drag_its_hour_along() -> None:
     expression = chronex.parse("TZ=Europe/Berlin 10,50 2 * * *")
     assert list(expression.between(SPRING - HOUR, SPRING + 3 * HOUR)) == [SPRING]
@@ -112,6 +131,12 @@ def test_a_pattern_that_only_names_gap_minutes_finds_nothing_in_ten_years() -> N
     zone, table = find_zone("Europe/Berlin"), chronex.parse("30 2 * 3 0L")
     assert list(Recurrence(_table(table, 10), zone, POSIX).between(utc(2026, 1, 1), utc(2040, 1, 1))) == []
     assert Recurrence(_table(table, 10), zone, CHRONEX_FIXED).next_after(utc(2026, 1, 1)) == SPRING
+    # Moscow jumped on that Sunday every year from 1993 to 2011, and has not jumped since.
+    moscow = find_zone("Europe/Moscow")
+    assert Recurrence(_table(table, 10), moscow, POSIX).next_after(utc(1993, 1, 1)) is None
+    assert Recurrence(_table(table, 40), moscow, POSIX).next_after(utc(1993, 1, 1)) == utc(
+        2012, 3, 24, 22, 30
+    )
 
 
 def _table(expression: chronex.Expression, years: int) -> Timetable:

@@ -16,6 +16,7 @@ from schedules.durations import format_duration, parse_duration
 from schedules.errors import ChronexError, InvalidCronExpressionError, Iso8601Error, ScheduleError
 from schedules.instants import LATEST
 from schedules.kron import Constraints
+from schedules.text import MAX_LENGTH
 from tests.schedules.oracle import outcome, utc
 from tests.schedules.strategies import prop
 
@@ -61,6 +62,9 @@ NASTY = [
     "\u2028* * * * *",
     "\u202e* * * * *",
     "* * * * *\u00a0*",
+    "* * * * * {max:\u00a01}",
+    "0 0 * * * @only(hours=\u00a01)",
+    "0 0 * * * @win(after,1h)\u00a0",
 ]
 
 
@@ -81,7 +85,7 @@ def test_hostile_text_raises_the_documented_error_within_milliseconds(prefix: st
 
 @pytest.mark.req("CHX-14")
 def test_the_longest_texts_that_are_still_read_cost_milliseconds() -> None:
-    longest = chronex.parser.MAX_LENGTH
+    longest = MAX_LENGTH
     for unit in ("99,", "*/0,", "1-99,", "x,"):
         text = (unit * longest)[: longest - 8] + " * * * *"
         began = time.process_time()

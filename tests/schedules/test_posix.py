@@ -59,6 +59,12 @@ def test_the_nine_rejections_and_their_kin(text: str, field: str, reason: str) -
     assert (error.field, error.reason, error.expression) == (field, reason, text)
 
 
+@pytest.mark.req("PSX-2")
+@pytest.mark.parametrize("value", [None, 5, ["*"], b"* * * * *"])
+def test_what_is_not_text_is_refused_like_bad_text(value: object) -> None:
+    assert refused(value).field == "expression"  # type: ignore[arg-type]  # the point of the test
+
+
 @pytest.mark.req("PSX-1")
 def test_leading_zeros_tabs_and_outer_blanks_are_fine() -> None:
     cron = posix.parse("\t 005,007-009\t01  *  * 00 ")
