@@ -15,9 +15,7 @@ def check(var: Path) -> None:
     """Refuse when the server is not installed, or another `up` already runs it here."""
     server_binary()
     if answers(embedded_socket(var)):
-        raise RefusedError(
-            f"another `up` is running on {var}; stop it, or set PUNCTUAL_VAR elsewhere"
-        )
+        raise RefusedError(f"another `up` is running on {var}; stop it, or set PUNCTUAL_VAR elsewhere")
 
 
 def hold(var: Path) -> None:
@@ -83,6 +81,4 @@ def _private_folder(folder: Path, *, shared: bool) -> None:
     found = folder.lstat()
     ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
     if not shared and (not ours or found.st_mode & 0o077):
-        raise RefusedError(
-            f"{folder} is not a private folder of this user; remove it, then try again"
-        )
+        raise RefusedError(f"{folder} is not a private folder of this user; remove it, then try again")

@@ -54,7 +54,7 @@ def programs(options: Options, env: Mapping[str, str]) -> list[Program]:
     return [
         *(_beat(number, env) for number in range(1, options.beats + 1)),
         *(_worker(number, options, env) for number in range(1, options.workers + 1)),
-        _web(options, env),
+        _web(options),
         *([_flower(options.flower_port)] if options.flower_port else []),
     ]
 
@@ -87,23 +87,17 @@ def _flower(port: int) -> Program:
     )
 
 
-def _web(options: Options, env: Mapping[str, str]) -> Program:
+def _web(options: Options) -> Program:
     bind = address(options.host, options.port)
     flags = ("--worker-class", "gthread", "--workers", "1", "--threads", "8", "--no-control-socket")
     argv = (sys.executable, "-m", "gunicorn", "--bind", bind, *flags, "scheduler_project.wsgi")
-    allowed = [name for name in words(env, "ALLOWED_HOSTS") if name != "*"]
-    host_header = (allowed or [options.host])[0].lstrip(".")
-    return Program(
-        "web",
-        argv,
-        ready=lambda: _answers(options.host, options.port, "/healthz", host_header=host_header),
-    )
+    return Program("web", argv, ready=lambda: _answers(options.host, options.port, "/healthz"))
 
 
-def _answers(host: str, port: int, path: str, *, host_header: str = "localhost") -> bool:
+def _answers(host: str, port: int, path: str) -> bool:
     connection = http.client.HTTPConnection(host, port, timeout=1)
     try:
-        connection.request("GET", path, headers={"Host": host_header})
+        connection.request("GET", path)
         return connection.getresponse().status == http.HTTPStatus.OK
     except (OSError, http.client.HTTPException):
         return False
