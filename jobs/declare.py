@@ -1,23 +1,25 @@
 """Decorators → declarations in the registry. Everything is checked here, before any row exists."""
 
 import inspect
-import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-import schedules
 from jobs.config import TASK_KEYS, normalized
+from jobs.definition import (
+    Definition,
+    TaskDefinition,
+    checked_metadata,
+    checked_name,
+    checked_schedule,
+    checked_tasks,
+)
 from jobs.errors import DefinitionError
 from jobs.registry import TaskFunction, registry
 from jobs.retry import Retry
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Duration = timedelta | str
-LONGEST_NAME = 200
-LONGEST_SCHEDULE = 1000
-ANY_INSTANT = datetime(2000, 1, 1, tzinfo=UTC)  # validity does not depend on the anchor
 
 
 class TaskOptions(TypedDict, total=False):
@@ -42,13 +44,6 @@ class JobOptions(TaskOptions, total=False):
     misfire_grace: Duration
 
 
-@dataclass(frozen=True)
-class TaskDeclaration:
-    name: str
-    function: str
-    config: Mapping[str, Any]
-
-
 class Job:
     """A job declared in code.
 
@@ -65,11 +60,11 @@ class Job:
         metadata: Mapping[str, str] | None = None,
         **config: Unpack[JobOptions],
     ) -> None:
-        self.name = _checked_name("name", name)
+        self.name = checked_name("name", name)
         self.config = normalized(config, owner=name)
-        self.schedule = _checked_schedule(schedule, self.config, owner=name)
-        self.metadata = _checked_metadata(metadata, owner=name)
-        self.tasks: list[TaskDeclaration] = []
+        self.schedule = checked_schedule(schedule, self.config, owner=name)
+        self.metadata = checked_metadata(metadata, owner=name)
+        self.tasks: tuple[TaskDefinition, ...] = ()
         self.start_hooks: list[Callable[[Any], object]] = []
         self.complete_hooks: list[Callable[[Mapping[str, Any]], object]] = []
         registry.add_job(self)
@@ -91,17 +86,21 @@ class Job:
         transactional = options.pop("transactional", False)
 
         def register(call: Function) -> Function:
-            title = _checked_name("task", _title(call, owner=self.name) if name is None else name)
+            title = checked_name("task", _title(call, owner=self.name) if name is None else name)
             owner = f"{self.name}/{title}"
-            if any(task.name == title for task in self.tasks):
-                raise DefinitionError("task", title, "declared twice", owner=self.name)
             overrides = normalized(options, owner=owner, keys=TASK_KEYS)
             key = _checked_function(call, owner=owner)
+            tasks = checked_tasks((*self.tasks, TaskDefinition(title, key, overrides)), owner=self.name)
             registry.add_function(TaskFunction(key, call, transactional))
-            self.tasks.append(TaskDeclaration(title, key, overrides))
+            self.tasks = tasks
             return call
 
         return register if function is None else register(function)
+
+    @property
+    def definition(self) -> Definition:
+        """What becomes a row; whether it is enabled is the operator's business."""
+        return Definition(self.name, self.schedule, self.config, self.metadata, self.tasks)
 
     def on_start(self, hook: Function) -> Function:
         """Call `hook(occurrence)` when a worker starts the first task."""
@@ -149,35 +148,6 @@ def _title(call: Callable[..., Any], *, owner: str) -> str:
     if not inspect.isfunction(call):
         raise DefinitionError("task", call, "expected a function", owner=owner)
     return call.__name__
-
-
-def _checked_name(field: str, name: str) -> str:
-    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
-        raise DefinitionError(field, name, f"expected 1 to {LONGEST_NAME} characters")
-    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
-        raise DefinitionError(field, name, "control characters are not allowed")
-    return name
-
-
-def _checked_metadata(metadata: Mapping[str, str] | None, *, owner: str) -> dict[str, str]:
-    pairs: Any = metadata or {}
-    if not isinstance(pairs, Mapping) or not all(
-        isinstance(text, str) for pair in pairs.items() for text in pair
-    ):
-        raise DefinitionError("metadata", metadata, "expected a mapping of texts to texts", owner=owner)
-    return dict(pairs)
-
-
-def _checked_schedule(text: str, config: Mapping[str, Any], *, owner: str) -> str:
-    try:
-        schedules.parse(text, reference=ANY_INSTANT, timezone=config.get("timezone"))
-    except schedules.ScheduleError as error:
-        raise DefinitionError("schedule", text, str(error), owner=owner) from error
-    if len(text) > LONGEST_SCHEDULE:
-        raise DefinitionError(
-            "schedule", text, f"expected at most {LONGEST_SCHEDULE} characters", owner=owner
-        )
-    return text
 
 
 def _checked_function(call: Callable[..., Any], *, owner: str) -> str:

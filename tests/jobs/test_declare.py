@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jobs import DefinitionError, Job, Retry, scheduled
-from jobs.declare import LONGEST_NAME
+from jobs.definition import LONGEST_NAME
 from jobs.registry import Registry, registry
 
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_a_task_is_refused_and_leaves_nothing_behind(call: Any, r
         assert (caught.value.field, caught.value.reason) == ("task", reason)
         assert caught.value.value in {call, getattr(call, "__qualname__", None)}
     assert list(registry.jobs) == ["job"]
-    assert (job.tasks, registry.functions) == ([], {})
+    assert (job.tasks, registry.functions) == ((), {})
 
 
 def generator(ctx: object) -> Iterator[None]:
@@ -196,14 +196,14 @@ def test_a_bad_task_name_is_refused(name: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         job.task(name=name)(noop)
     assert caught.value.field == "task"
-    assert (job.tasks, registry.functions) == ([], {})
+    assert (job.tasks, registry.functions) == ((), {})
 
 
 def test_a_bad_override_of_a_task_registers_no_function() -> None:
     job = Job("job", "@hourly")
     with pytest.raises(DefinitionError, match="job/noop: mode='parallel': unknown setting"):
         job.task(mode="parallel")(noop)  # type: ignore[call-overload]  # the mistake this test is about
-    assert (job.tasks, registry.functions) == ([], {})
+    assert (job.tasks, registry.functions) == ((), {})
 
 
 def test_the_job_s_zone_makes_a_schedule_valid() -> None:
