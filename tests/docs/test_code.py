@@ -1,0 +1,43 @@
+"""Every Python block of the documentation runs; what a page shows to happen, happens."""
+
+import pytest
+
+from jobs.registry import registry
+from tests.docs.markdown import Page, page, pages
+from tests.docs.snippets import run
+from tests.harness import Harness, states_of
+
+WITH_CODE = [item for item in pages() if item.blocks_in("python", "pycon")]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.path)
+def test_the_code_of_a_page_runs(page: Page, harness: Harness) -> None:
+    run(page, harness)
+
+
+def test_the_readme_s_example_does_what_its_comments_say(harness: Harness) -> None:
+    harness.now = harness.now.replace(hour=0, minute=59, second=58)  # 01:59:58 in Berlin
+    names = run(page("README.md"), harness)
+    harness.live(seconds=35)
+
+    assert harness.finished("heartbeat") == ["completed"]
+    assert [run.task.name for run in harness.runs("nightly-etl")] == ["extract", "load", "close_connections"]
+    assert states_of(harness.runs("nightly-etl")) == ["success"] * 3
+    assert states_of(harness.attempts("nightly-etl"))[:2] == ["failed", "success"], "retried after 30 s"
+    assert [report["outcome"] for report in names["reports"]] == ["completed"]
+
+
+def test_the_tutorial_s_jobs_end_as_the_tutorial_says(harness: Harness) -> None:
+    run(page("docs/tutorial.md"), harness)
+    harness.live(seconds=45)
+
+    assert set(harness.finished("greet")) == {"completed"}
+    assert harness.finished("invoices") == ["failed"]
+    assert states_of(harness.runs("invoices")) == ["success", "dlq", "success"]
+    book = harness.runs("invoices")[1]
+    assert (book.attempts_made, book.reason) == (3, "failed after 3 attempts")
+    assert book.error == "ValueError: invoice 4711 has no customer"
+
+
+def test_a_page_leaves_no_job_behind(harness: Harness) -> None:
+    assert not registry.jobs
