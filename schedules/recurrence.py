@@ -17,6 +17,7 @@ from schedules.timetable import Timetable
 from schedules.zones import DstRule, Fold, Gap, Zone
 
 _HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
 
 
 class Recurrence:
@@ -57,7 +58,7 @@ class Recurrence:
         wall = self._after(shown)
         later = None if wall is None else self._first_pass(wall, shown.year)
         if self.rule.fold is Fold.BOTH:
-            repeated = self._second_pass_after(instant, shown)
+            repeated = self._second_pass_after(instant)
             if repeated is not None and (later is None or repeated < later):
                 return repeated
         return later
@@ -76,10 +77,10 @@ class Recurrence:
             wall = self._after(placed.instant + self.zone.offset_at(placed.instant) - TICK)
         return None
 
-    def _second_pass_after(self, instant: datetime, shown: datetime) -> datetime | None:
-        """Only folds that reach back to wall times already shown can fire before the first pass does."""
+    def _second_pass_after(self, instant: datetime) -> datetime | None:
+        """Only a fold within a day can repeat wall times already shown, since no jump is larger."""
         for span in self.zone.spans_from(instant):
-            if span.start > instant and span.wall_start > shown:
+            if span.start > instant + _DAY:
                 break
             repeated_until = min(span.fresh, span.wall_end)
             if repeated_until > span.wall_start:

@@ -25,8 +25,8 @@ _NOT_AREAS = ("posix/", "right/")
 _MAX_LENGTH = 64
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
-# Offsets lie within a day of UTC, so a jump older than this cannot reach the present wall clock.
-_LOOK_BACK = 3 * _DAY
+# Jumps are smaller than a day, so one farther from a year than this cannot touch its wall clock.
+_MARGIN = 3 * _DAY
 
 
 class Gap(Enum):
@@ -163,12 +163,12 @@ def _spans_of_year(info: tzinfo, year: int) -> tuple[Span, ...]:
     if not EARLIEST.year <= year <= LATEST.year:
         return ()
     first, beyond = datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
-    starts = [first - _LOOK_BACK]
+    starts = [first - _MARGIN]
     shifts = [_offset(info, starts[0])]
-    for change, shift in _changes(info, starts[0], beyond + _LOOK_BACK):
+    for change, shift in _changes(info, starts[0], beyond + _MARGIN):
         starts.append(change)
         shifts.append(shift)
-    spans = _chain(starts, shifts, beyond + _LOOK_BACK)
+    spans = _chain(starts, shifts, beyond + _MARGIN)
     return tuple(_cut(span, first, beyond) for span in spans if span.end > first and span.start < beyond)
 
 
@@ -195,14 +195,14 @@ def _first_second_without(info: tzinfo, shift: timedelta, low: datetime, high: d
 
 
 def _chain(starts: list[datetime], shifts: list[timedelta], end: datetime) -> list[Span]:
-    ends = [*starts[1:], end]
+    """Only neighbours interact: jumps of the database are days apart and smaller than a day."""
+    ends, following = [*starts[1:], end], [*shifts[1:], shifts[-1]]
     fresh = starts[0] + shifts[0]
     spans: list[Span] = []
-    for index, (start, stop, shift) in enumerate(zip(starts, ends, shifts, strict=True)):
-        repeats = [ends[later - 1] + shifts[later] for later in range(index + 1, len(starts))]
-        until = min([stop, *(wall - shift for wall in repeats)])
+    for start, stop, shift, next_shift in zip(starts, ends, shifts, following, strict=True):
+        until = min(stop, stop + next_shift - shift)
         spans.append(Span(max(start, fresh - shift), until, shift, start, stop, fresh))
-        fresh = max(fresh, stop + shift)
+        fresh = stop + shift
     return spans
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from calendar import isleap
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schedules import chronex, posix
 from schedules.errors import CronCalculationError
@@ -14,7 +16,9 @@ from schedules.instants import EARLIEST, LATEST
 from schedules.recurrence import Recurrence
 from schedules.timetable import Pattern, Timetable
 from schedules.zones import CHRONEX_FIXED, CHRONEX_INTERVAL, POSIX, Fold, Gap, find_zone
+from tests.schedules import oracle
 from tests.schedules.oracle import utc
+from tests.schedules.strategies import patterns, prop
 
 SPRING = utc(2026, 3, 29, 1)  # Berlin: 02:00 becomes 03:00
 AUTUMN = utc(2026, 10, 25, 1)  # Berlin: 03:00 becomes 02:00
@@ -143,6 +147,54 @@ def _table(expression: chronex.Expression, years: int) -> Timetable:
     table: Timetable = expression.recurrence.table  # type: ignore[attr-defined]  # a cron expression
     fields = table.seconds, table.minutes, table.hours, table.month_days, table.months, table.week_days
     return Timetable(Pattern(*fields), years=years)
+
+
+class TwoOffsets(tzinfo):
+    """A zone with a single jump, wherever a test wants it."""
+
+    def __init__(self, jump: datetime, before: timedelta, after: timedelta) -> None:
+        self.jump, self.before, self.after = jump.replace(tzinfo=None), before, after
+
+    def fromutc(self, dt: datetime) -> datetime:
+        naive = dt.replace(tzinfo=None)
+        shift = self.before if naive < self.jump else self.after
+        again = naive >= self.jump and naive + self.after < self.jump + self.before
+        return (naive + shift).replace(tzinfo=self, fold=int(again))
+
+    def utcoffset(self, dt: datetime | None) -> timedelta:
+        assert dt is not None
+        wall = dt.replace(tzinfo=None, fold=0)
+        is_later = wall >= self.jump + (self.after if dt.fold else self.before)
+        return self.after if is_later else self.before
+
+    def dst(self, _dt: datetime | None) -> timedelta:
+        return timedelta()
+
+    def tzname(self, _dt: datetime | None) -> str:
+        return "two offsets"
+
+
+@pytest.mark.req("CHX-6")
+@prop
+@given(
+    patterns(),
+    st.integers(-200, 200).map(lambda minutes: utc(2026, 1, 1) + timedelta(minutes=minutes)),
+    st.integers(-10, 10),
+    st.integers(-11, 11).filter(bool),
+    st.integers(-300, 300),
+)
+def test_a_jump_at_the_turn_of_the_year_is_like_any_other(
+    pattern: oracle.Pattern, jump: datetime, before: int, change: int, minutes: int
+) -> None:
+    zone = TwoOffsets(jump, before * HOUR, (before + change) * HOUR)
+    start, end = jump - 13 * HOUR, jump + 13 * HOUR
+    expression = chronex.parse(pattern.text, timezone=zone)
+    expected = oracle.fires(pattern, zone, start, end)
+    assert list(expression.between(start, end)) == expected
+    instant = jump + timedelta(minutes=minutes)
+    later = [fire for fire in expected if fire > instant]
+    if later:
+        assert expression.next_after(instant) == later[0]
 
 
 @pytest.mark.req("CHX-6")
