@@ -1,0 +1,33 @@
+import logging
+import re
+
+import pytest
+
+from jobs.events import Event, emit, logger
+
+pytestmark = pytest.mark.req("OPS-6")
+
+
+def test_an_event_is_logged_with_its_name_and_its_facts(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="punctual"):
+        emit(Event.ATTEMPT_LOST, run="run_1", worker="host/2")
+    (record,) = caplog.records
+    assert record.getMessage() == "attempt.lost run=run_1 worker=host/2"
+    assert (record.levelno, vars(record)["event"]) == (logging.INFO, "attempt.lost")
+    assert vars(record)["facts"] == {"run": "run_1", "worker": "host/2"}
+
+
+def test_an_event_below_the_level_costs_no_formatting(caplog: pytest.LogCaptureFixture) -> None:
+    class Untouchable:
+        def __str__(self) -> str:
+            raise AssertionError("formatted although nobody listens")
+
+    with caplog.at_level(logging.INFO, logger="punctual"):
+        emit(Event.BEAT_TICKED, level=logging.DEBUG, fact=Untouchable())
+    assert caplog.records == []
+    assert logger.name == "punctual"
+
+
+@pytest.mark.parametrize("event", Event)
+def test_every_event_is_named_thing_dot_what_happened(event: Event) -> None:
+    assert re.fullmatch(r"[a-z]+\.[a-z_]+", event)

@@ -1,0 +1,146 @@
+"""Any number of beats plan, fire and reap the same rows at the same moment."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from execution.claim import claim
+from jobs import Job, Retry
+from occurrences.firing import Fired, fire_due
+from occurrences.materialize import Planned, plan_due
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import OccurrenceState
+from recovery.catchup import catch_up
+from recovery.reaper import Reaped, reap
+from recovery.retries import release_due
+from tests.harness import Harness
+from tests.race.threads import at_once, names
+
+
+def noop(ctx: object) -> None: ...
+
+
+def plan_everything(harness: Harness, limit: int) -> int:
+    total = 0
+    while (step := plan_due(harness.now, limit=limit)) != Planned():
+        total += step.instants
+        if not step.jobs:
+            break
+    return total
+
+
+def fire_everything(harness: Harness, limit: int) -> list[Fired]:
+    steps = []
+    while (step := fire_due(harness.now, limit=limit)).fired + step.queued + step.skipped:
+        steps.append(step)
+    return steps
+
+
+@pytest.mark.req("OCC-2")
+def test_four_beats_plan_each_instant_of_200_jobs_once(harness: Harness) -> None:
+    for name in names(200):
+        Job(name, "*/10 * * * * *").task(noop)
+    harness.sync()
+    planned = at_once(*(lambda: plan_everything(harness, 17) for _ in range(4)))
+
+    assert Occurrence.objects.count() == 200 * 6
+    assert sum(planned) == 200 * 6, "rows another beat holds are left to that beat"
+    instants = Counter(Occurrence.objects.values_list("scheduled_for", flat=True))
+    assert set(instants.values()) == {200}
+
+
+@pytest.mark.req("OCC-2")
+@pytest.mark.req("OCC-4")
+def test_four_beats_fire_300_due_rows_once_each_and_never_two_of_an_exclusive_job(
+    harness: Harness,
+) -> None:
+    for number, name in enumerate(names(50)):
+        overlap = ("skip", "queue", "allow")[number % 3]
+        Job(name, "*/10 * * * * *", overlap=overlap, mode="parallel").task(noop)
+    harness.sync()
+    plan_due(harness.now)
+    assert Occurrence.objects.count() == 300
+    harness.pass_time(seconds=59)
+    harness.pass_time(seconds=1)
+    Occurrence.objects.update(late_at=None)
+
+    steps = [
+        step for steps in at_once(*(lambda: fire_everything(harness, 23) for _ in range(4))) for step in steps
+    ]
+
+    released = [id_ for step in steps for id_ in step.released]
+    assert len(released) == len(set(released)) == TaskRun.objects.count()
+    states = Counter(Occurrence.objects.values_list("job__name", "state"))
+    for number, name in enumerate(names(50)):
+        found = {state: count for (job, state), count in states.items() if job == name}
+        expected = (
+            {"dispatched": 1, "skipped": 5},
+            {"dispatched": 1, "queued": 5},
+            {"dispatched": 6},
+        )[number % 3]
+        assert found == expected
+    assert sum(step.fired + step.queued + step.skipped for step in steps) == 300
+
+
+@pytest.mark.req("REC-3")
+@pytest.mark.req("TSK-5")
+def test_four_reapers_record_one_loss(harness: Harness) -> None:
+    Job("job", "0 * * * *", retry=Retry(3, "1s")).task(noop)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+    harness.tick()
+    harness.crash_worker()
+    harness.pass_time(seconds=31)
+
+    reaped: list[Reaped] = at_once(*(lambda: reap(harness.now) for _ in range(4)))
+
+    assert sorted(item.lost for item in reaped) == [0, 0, 0, 1]
+    (attempt,) = Attempt.objects.all()
+    assert (attempt.state, attempt.worker) == ("lost", "doomed/1")
+    assert attempt.lease_until == harness.now - timedelta(seconds=1)
+    (run,) = TaskRun.objects.all()
+    assert (run.state, run.attempts_made) == ("retry", 1)
+
+
+@pytest.mark.req("REC-2")
+def test_four_beats_catch_up_once(harness: Harness) -> None:
+    for name in names(30):
+        Job(name, "*/10 * * * *", overlap="allow", recovery="execute_last").task(noop)
+    harness.sync()
+    harness.pass_time(minutes=61)
+    plan_everything(harness, 100)
+
+    caught = at_once(*(lambda: catch_up(harness.now, limit=7) for _ in range(4)))
+    while (step := catch_up(harness.now)).jobs:
+        caught.append(step)
+
+    assert sum(item.jobs for item in caught) == 30
+    assert sum(item.recovered for item in caught) == 30
+    states = Counter(Occurrence.objects.values_list("state", "cause"))
+    assert states["missed", "schedule"] == 30 * 5
+    assert states["pending", "recovery"] == 30
+
+
+@pytest.mark.req("EXE-4")
+def test_a_due_retry_is_released_by_one_beat(harness: Harness) -> None:
+    for name in names(40):
+        Job(name, "0 * * * *", overlap="allow").task(noop)
+    harness.sync()
+    harness.tick()
+    harness.now = harness.now.replace(hour=13, minute=0, second=0)
+    released = fire_due(harness.now).released
+    claims = claim(released, worker="w", now=harness.now).claims
+    assert len(claims) == 40
+    TaskRun.objects.update(state="retry", claim_token=None, lease_until=None, available_at=harness.now)
+
+    due = at_once(*(lambda: release_due(harness.now, limit=9) for _ in range(4)))
+    due.append(release_due(harness.now))
+
+    ids = [id_ for batch in due for id_ in batch]
+    assert len(ids) == len(set(ids)) == 40
+    assert not Occurrence.objects.exclude(
+        state__in=[OccurrenceState.RUNNING, OccurrenceState.PENDING]
+    ).exists()
