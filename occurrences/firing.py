@@ -9,20 +9,24 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import OuterRef, Subquery
 
 from jobs.config import TASK_KEYS, Mode
+from jobs.errors import PunctualError
+from jobs.events import Event, emit
 from jobs.models import Job, Task
 from jobs.scheduling import task_config
 from occurrences import transitions
-from occurrences.admission import admit
+from occurrences.admission import BROKEN, NO_TASKS, admit
 from occurrences.ids import run_id
 from occurrences.models import Cursor, Occurrence, TaskRun
 
 BATCH = 500
+Steps = dict[UUID, list[tuple[Task, dict[str, Any]]]]  # job → its tasks, each with its policy
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,12 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
         rows = list(due.select_for_update(of=("self",), skip_locked=True, no_key=True)[:limit])
         held = _try_cursors({row.job_id for row in rows})
         mine = [row for row in rows if row.job_id in held]
-        tasks = _tasks_of(held)
-        admission = admit(mine, busy=_busy(held), with_tasks=tasks.keys())
+        steps, broken = _steps_of(held)
+        admission = admit(mine, busy=_busy(held), with_tasks=steps.keys(), broken=broken)
         for reason, ids in sorted(admission.skip.items()):
             transitions.skip(ids, reason=reason, now=now)
         transitions.queue([row.id for row in admission.queue], reason="overlap")
-        released = open_occurrences(admission.fire, tasks, now=now)
+        released = open_occurrences(admission.fire, steps, now=now)
     return Fired(
         released=released,
         fired=len(admission.fire),
@@ -70,30 +74,34 @@ def admit_waiting(jobs: Collection[UUID], *, now: datetime) -> tuple[UUID, ...]:
     first = Occurrence.objects.waiting().filter(job=OuterRef("pk")).order_by("run_at", "id")
     heads = Job.objects.filter(id__in=free).annotate(head=Subquery(first.values("id")[:1]))
     ids = [head for head in heads.values_list("head", flat=True) if head]
-    rows = Occurrence.objects.filter(id__in=ids).select_related("job").order_by("run_at", "id")
-    return open_occurrences(rows, _tasks_of(free), now=now)
+    rows = list(Occurrence.objects.filter(id__in=ids).select_related("job").order_by("run_at", "id"))
+    steps, broken = _steps_of(free)
+    for row in rows:
+        if row.job_id not in steps:
+            transitions.skip([row.id], reason=BROKEN if row.job_id in broken else NO_TASKS, now=now)
+    return open_occurrences([row for row in rows if row.job_id in steps], steps, now=now)
 
 
-def open_occurrences(
-    occurrences: Iterable[Occurrence], tasks: dict[UUID, list[Task]], *, now: datetime
-) -> tuple[UUID, ...]:
+def open_occurrences(occurrences: Iterable[Occurrence], steps: Steps, *, now: datetime) -> tuple[UUID, ...]:
     """Insert the runs, move the occurrences to dispatched; returns the runs that may start."""
     opened = list(occurrences)
-    runs = [run for row in opened for run in _runs(row, tasks[row.job_id], now)]
+    runs = [run for row in opened for run in _runs(row, steps[row.job_id], now)]
     TaskRun.objects.bulk_create(sorted(runs, key=attrgetter("id")), ignore_conflicts=True, batch_size=1000)
     transitions.fire([row.id for row in opened], now=now)
     return tuple(run.id for run in runs if run.available_at is not None)
 
 
-def _runs(occurrence: Occurrence, tasks: list[Task], now: datetime) -> Iterable[TaskRun]:
+def _runs(
+    occurrence: Occurrence, steps: list[tuple[Task, dict[str, Any]]], now: datetime
+) -> Iterable[TaskRun]:
     parallel = occurrence.config["mode"] == Mode.PARALLEL
-    for index, task in enumerate(tasks):
+    for index, (task, policy) in enumerate(steps):
         yield TaskRun(
             id=run_id(occurrence.id, task.id),
             occurrence=occurrence,
             task=task,
             position=task.position,
-            policy=task_config(occurrence.job, task).dumped(TASK_KEYS),
+            policy=policy,
             available_at=now if parallel or index == 0 else None,
         )
 
@@ -122,8 +130,17 @@ def _busy(jobs: Collection[UUID]) -> set[UUID]:
     return set(active.values_list("job_id", flat=True))
 
 
-def _tasks_of(jobs: Collection[UUID]) -> dict[UUID, list[Task]]:
-    tasks: dict[UUID, list[Task]] = {}
-    for task in Task.objects.current().filter(job__in=jobs).order_by("job_id", "position"):
-        tasks.setdefault(task.job_id, []).append(task)
-    return tasks
+def _steps_of(jobs: Collection[UUID]) -> tuple[Steps, set[UUID]]:
+    """What each job would run. Rows can be edited by any road: a broken job must not stop the others."""
+    steps: Steps = {}
+    broken: set[UUID] = set()
+    current = Task.objects.current().filter(job__in=jobs).select_related("job")
+    for task in current.order_by("job_id", "position"):
+        try:
+            policy = task_config(task.job, task).dumped(TASK_KEYS)
+        except PunctualError as error:
+            broken.add(task.job_id)
+            emit(Event.JOB_UNPLANNABLE, job=task.job.name, problem=error)
+        else:
+            steps.setdefault(task.job_id, []).append((task, policy))
+    return {job: found for job, found in steps.items() if job not in broken}, broken
