@@ -1,0 +1,201 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from jobs.models import Job, Task
+from occurrences.firing import Fired, admit_waiting, fire_due
+from occurrences.ids import run_id
+from occurrences.models import Occurrence, TaskRun
+from occurrences.states import OccurrenceState
+from tests.occurrences.ledger import a_job, a_task, an_occurrence, saved
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+S = OccurrenceState
+
+
+def make(name: str = "job", tasks: int = 1, **columns: Any) -> Job:
+    job = saved(a_job(name, NOW, **columns))
+    for number in range(tasks):
+        saved(a_task(job, f"step {number}", position=number))
+    return job
+
+
+def states(job: str = "job") -> list[str]:
+    rows = Occurrence.objects.filter(job__name=job).order_by("scheduled_for")
+    return list(rows.values_list("state", flat=True))
+
+
+def test_a_due_occurrence_gets_its_runs_and_is_dispatched() -> None:
+    job = make(tasks=2, config={"queue": "slow"})
+    row = saved(an_occurrence(job, NOW))
+    fired = fire_due(NOW)
+
+    row.refresh_from_db()
+    assert (row.state, row.fired_at) == (S.DISPATCHED, NOW)
+    runs = list(TaskRun.objects.order_by("position"))
+    tasks = list(Task.objects.order_by("position"))
+    assert [run.id for run in runs] == [run_id(row.id, task.id) for task in tasks]
+    assert [run.available_at for run in runs] == [NOW, None], "a sequence starts with its first step"
+    assert {run.policy["queue"] for run in runs} == {"slow"}
+    assert fired == Fired(released=(runs[0].id,), fired=1)
+
+
+@pytest.mark.req("EXE-1")
+def test_in_parallel_mode_every_run_is_released_at_once() -> None:
+    saved(an_occurrence(make(tasks=3, config={"mode": "parallel"}), NOW))
+    assert len(fire_due(NOW).released) == 3
+
+
+@pytest.mark.req("JOB-2")
+def test_a_task_s_own_settings_are_part_of_its_run() -> None:
+    job = make(config={"queue": "job"})
+    Task.objects.update(config={"queue": "task"})
+    saved(an_occurrence(job, NOW))
+    fire_due(NOW)
+    assert TaskRun.objects.get().policy["queue"] == "task"
+
+
+def test_retired_tasks_get_no_run() -> None:
+    job = make(tasks=2)
+    Task.objects.filter(position=0).update(retired_at=NOW)
+    saved(an_occurrence(job, NOW))
+    assert len(fire_due(NOW).released) == 1
+    assert [run.position for run in TaskRun.objects.all()] == [1]
+
+
+def test_nothing_fires_before_its_chosen_time() -> None:
+    job = make()
+    saved(an_occurrence(job, NOW, run_at=NOW + SECOND))
+    assert fire_due(NOW) == Fired()
+    assert fire_due(NOW + SECOND).fired == 1
+
+
+def test_what_is_late_is_left_to_recovery() -> None:
+    job = make()
+    saved(an_occurrence(job, NOW - 60 * SECOND, late_at=NOW))
+    assert fire_due(NOW) == Fired()
+    assert fire_due(NOW - SECOND).fired == 1, "a moment earlier it was still in time"
+
+
+@pytest.mark.parametrize("state", [state for state in S if state is not S.PENDING])
+def test_only_pending_rows_fire(state: OccurrenceState) -> None:
+    saved(an_occurrence(make(), NOW, state))
+    assert fire_due(NOW) == Fired()
+    assert states() == [state]
+
+
+@pytest.mark.req("OCC-4")
+@pytest.mark.parametrize(
+    ("overlap", "expected", "counts"),
+    [
+        ("skip", ["running", "skipped", "skipped"], (0, 0, 2)),
+        ("queue", ["running", "queued", "queued"], (0, 2, 0)),
+        ("allow", ["running", "dispatched", "dispatched"], (2, 0, 0)),
+    ],
+)
+def test_while_one_is_active_overlap_decides(
+    overlap: str, expected: list[str], counts: tuple[int, int, int]
+) -> None:
+    job = make(config={"overlap": overlap})
+    saved(an_occurrence(job, NOW - SECOND, S.RUNNING))
+    for offset in range(2):
+        saved(an_occurrence(job, NOW + offset * SECOND, run_at=NOW))
+    fired = fire_due(NOW)
+    assert states() == expected
+    assert (fired.fired, fired.queued, fired.skipped) == counts
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"paused_at": NOW}, "paused"),
+        ({"enabled": False}, "stopped"),
+        ({"removed_at": NOW}, "removed"),
+    ],
+)
+def test_a_held_job_s_instant_is_recorded_with_the_reason(change: dict[str, Any], reason: str) -> None:
+    saved(an_occurrence(make(**change), NOW))
+    assert fire_due(NOW).skipped == 1
+    row = Occurrence.objects.get()
+    assert (row.state, row.reason, row.finished_at, row.finalized_at) == ("skipped", reason, NOW, NOW)
+    assert not TaskRun.objects.exists()
+
+
+def test_a_job_without_tasks_is_skipped_and_says_so() -> None:
+    saved(an_occurrence(make(tasks=0), NOW))
+    fire_due(NOW)
+    assert Occurrence.objects.get().reason == "no tasks"
+
+
+@pytest.mark.parametrize("config", [{"retry": "often"}, {"colour": "red"}, []])
+def test_one_job_whose_configuration_was_broken_does_not_stop_the_others(config: Any) -> None:
+    broken, healthy = make("broken"), make("healthy")
+    for job in (broken, healthy):
+        saved(an_occurrence(job, NOW))
+    Task.objects.filter(job=broken).update(config=config)
+    fire_due(NOW)
+    assert states("healthy") == ["dispatched"]
+    assert states("broken") == ["skipped"]
+    assert Occurrence.objects.get(job=broken).reason == "unusable configuration"
+
+
+def test_the_longest_due_fire_first_within_a_batch() -> None:
+    job = make(config={"overlap": "allow"})
+    for offset in (3, 1, 2):
+        saved(an_occurrence(job, NOW - offset * SECOND))
+    assert fire_due(NOW, limit=2).fired == 2
+    assert states() == ["dispatched", "dispatched", "pending"]
+
+
+def test_firing_again_creates_nothing_twice() -> None:
+    job = make()
+    row = saved(an_occurrence(job, NOW))
+    fire_due(NOW)
+    Occurrence.objects.filter(id=row.id).update(state=S.PENDING, fired_at=None)  # as if rolled back
+    fire_due(NOW)
+    assert TaskRun.objects.count() == 1
+
+
+@pytest.mark.req("OCC-4")
+def test_the_oldest_waiting_occurrence_of_each_free_job_is_admitted() -> None:
+    free, busy = make("free", config={"overlap": "queue"}), make("busy", config={"overlap": "queue"})
+    for offset in (2, 1):
+        saved(an_occurrence(free, NOW - offset * SECOND, S.QUEUED))
+    saved(an_occurrence(busy, NOW - SECOND, S.RUNNING))
+    saved(an_occurrence(busy, NOW, S.QUEUED))
+    released = admit_waiting([free.id, busy.id], now=NOW)
+    assert len(released) == 1
+    assert states("free") == ["dispatched", "queued"]
+    assert states("busy") == ["running", "queued"]
+
+
+def test_a_waiting_occurrence_whose_tasks_are_gone_is_skipped_and_the_next_is_not_blocked() -> None:
+    job = make(config={"overlap": "queue"})
+    saved(an_occurrence(job, NOW, S.QUEUED))
+    Task.objects.update(retired_at=NOW)
+    assert admit_waiting([job.id], now=NOW) == ()
+    assert states() == ["skipped"]
+
+
+def test_admitting_with_nobody_waiting_is_one_read() -> None:
+    job = make()
+    with CaptureQueriesContext(connection) as queries:
+        assert admit_waiting([job.id], now=NOW) == ()
+    assert len(queries) == 1
+
+
+def test_the_number_of_statements_does_not_depend_on_what_is_due() -> None:
+    costs = []
+    for size in (1, 50):
+        for number in range(size):
+            saved(an_occurrence(make(f"job-{size}-{number}", tasks=2), NOW))
+        with CaptureQueriesContext(connection) as queries:
+            assert fire_due(NOW).fired == size
+        costs.append(len(queries))
+    assert costs[0] == costs[1]
