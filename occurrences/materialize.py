@@ -14,7 +14,6 @@ from django.db import transaction
 from django.db.models import F
 
 from jobs.config import Config, Overlap
-from jobs.errors import PunctualError
 from jobs.events import Event, emit
 from jobs.models import Job
 from jobs.scheduling import job_config, schedule_of
@@ -22,7 +21,7 @@ from occurrences.ids import occurrence_id
 from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.planning import chosen, plan
 from occurrences.states import OccurrenceState
-from schedules import Schedule, ScheduleError
+from schedules import Schedule
 
 BATCH = 500
 
@@ -77,15 +76,15 @@ def _advance(cursor: Cursor, now: datetime) -> list[Occurrence]:
     cursor.problem, cursor.plan_at = "", None
     if not job.enabled or job.removed:
         return []
+    start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
     try:
         schedule, config = schedule_of(job), job_config(job)
-    except (ScheduleError, PunctualError) as error:
-        # Rows can be edited by any road; one broken job must not stop the others.
-        cursor.problem = str(error)
-        emit(Event.JOB_UNPLANNABLE, job=job.name, problem=error)
+        ahead = plan(schedule, start=start, now=now)
+    except Exception as error:  # noqa: BLE001 - rows are edited by any road, and a kind may be user code
+        # One broken job must not stop the others.
+        cursor.problem = f"{type(error).__name__}: {error}"
+        emit(Event.JOB_UNPLANNABLE, job=job.name, problem=cursor.problem)
         return []
-    start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
-    ahead = plan(schedule, start=start, now=now)
     cursor.planned_until, cursor.plan_at = ahead.planned_until, ahead.plan_at
     cursor.settled_until = max(cursor.settled_until, min(now, ahead.planned_until))
     return [_row(job, schedule, config, instant, now) for instant in ahead.instants]
