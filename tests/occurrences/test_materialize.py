@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -5,10 +6,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+import schedules
 from jobs.models import Job
 from occurrences.materialize import Planned, create_missing, plan_due
 from occurrences.models import Cursor, Occurrence
 from occurrences.states import OccurrenceState
+from schedules import registry
 from tests.occurrences.ledger import a_job, an_occurrence, saved
 
 pytestmark = pytest.mark.django_db
@@ -132,6 +135,33 @@ def test_one_job_that_cannot_be_planned_does_not_stop_the_others(change: dict[st
     assert instants("healthy") == [at(1)]
     assert cursor("broken").problem or instants("broken") == [datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)]
     assert plan_due(NOW) == Planned(), "it is not tried again until somebody edits it"
+
+
+class Exploding:
+    """A custom ticker with a bug in it."""
+
+    def next_after(self, _instant: datetime, /) -> datetime | None:
+        raise ZeroDivisionError("in user code")
+
+    def between(self, _start: datetime, _end: datetime, /) -> Iterator[datetime]:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def exploding_kind() -> Iterator[None]:
+    schedules.register("exploding", lambda *_, **__: Exploding())
+    yield
+    del registry._KINDS["exploding"]
+
+
+@pytest.mark.req("ISO-3")
+def test_a_custom_schedule_that_raises_does_not_stop_the_others(exploding_kind: None) -> None:
+    make("broken", schedule="exploding:now")
+    make("healthy")
+    plan_due(NOW)
+    assert instants("healthy") == [at(1)]
+    assert "in user code" in cursor("broken").problem
+    assert cursor("broken").plan_at is None
 
 
 def test_a_repaired_job_is_planned_again_and_its_problem_forgotten() -> None:
