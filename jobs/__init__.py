@@ -5,7 +5,8 @@ What users import:
 - `Job`, `scheduled`, `Retry`: declare jobs in a module named `jobs` of an installed app.
 - `Context`: what a task is told about its run.
 - `Cancel`, `NonRetryable`, `RetryAfter`, `Snooze`: raised by a task to choose its outcome.
-- `trigger`, `pause`, `resume`, `next_runs`: act on a job by name.
+- `trigger`, `start`, `stop`, `pause`, `resume`, `next_run`, `next_runs`, `is_active`, `is_enabled`,
+  `is_paused`, `is_running`: act on a job by name.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,25 @@ from jobs.errors import (
     PunctualError,
     RetryAfter,
     Snooze,
+    StaleVersionError,
     UnknownJobError,
 )
 from jobs.retry import Retry
 
 if TYPE_CHECKING:
-    from jobs.control import next_runs, pause, resume, trigger
+    from jobs.control import (
+        is_active,
+        is_enabled,
+        is_paused,
+        is_running,
+        next_run,
+        next_runs,
+        pause,
+        resume,
+        start,
+        stop,
+        trigger,
+    )
 
 __all__ = [
     "Cancel",
@@ -36,18 +50,43 @@ __all__ = [
     "Retry",
     "RetryAfter",
     "Snooze",
+    "StaleVersionError",
     "UnknownJobError",
+    "is_active",
+    "is_enabled",
+    "is_paused",
+    "is_running",
+    "next_run",
     "next_runs",
     "pause",
     "resume",
     "scheduled",
+    "start",
+    "stop",
     "trigger",
 ]
 
 
+CONTROLS = frozenset(
+    {
+        "is_active",
+        "is_enabled",
+        "is_paused",
+        "is_running",
+        "next_run",
+        "next_runs",
+        "pause",
+        "resume",
+        "start",
+        "stop",
+        "trigger",
+    }
+)
+
+
 def __getattr__(name: str) -> Any:
     # Django imports this package before its models can be; what needs them comes on first use.
-    if name in {"next_runs", "pause", "resume", "trigger"}:
+    if name in CONTROLS:
         from jobs import control
 
         return getattr(control, name)

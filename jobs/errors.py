@@ -3,6 +3,7 @@
 PunctualError
 ├── DefinitionError          a declaration, file or form is wrong: .field .value .reason
 ├── UnknownJobError          no such job: .name
+├── StaleVersionError        somebody else changed it first: .name .expected .actual
 └── Steering                 raised by a task to choose its outcome
     ├── Cancel               stop here, not a failure
     ├── NonRetryable         fail now, whatever the retry policy says
@@ -28,6 +29,14 @@ class UnknownJobError(PunctualError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"no job is named {name!r}; `manage.py jobs list` shows what there is")
+
+
+class StaleVersionError(PunctualError):
+    def __init__(self, name: str, *, expected: int, actual: int) -> None:
+        self.name, self.expected, self.actual = name, expected, actual
+        super().__init__(
+            f"{name}: version={expected}: the job is at version {actual} now; look at it again, then repeat"
+        )
 
 
 class Steering(PunctualError):

@@ -101,3 +101,26 @@ class Task(models.Model):
     @property
     def shown_id(self) -> str:
         return shown("task", self.id)
+
+
+class JobVersion(models.Model):
+    """One change of a definition; rows are added, never changed."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    number = models.PositiveIntegerField()
+    author = models.CharField(max_length=200)
+    reason = models.CharField(max_length=500, blank=True, default="")
+    before = models.JSONField(null=True, help_text="The definition it replaced; null for the first.")
+    after = models.JSONField(help_text="The definition from then on.")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["job", "-number"]
+        verbose_name = "version"
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="one_version_per_number"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="versions_start_at_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"version {self.number}"

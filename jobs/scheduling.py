@@ -1,6 +1,7 @@
 """A job's row → its schedule as a pure value, and the instants it names."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice
@@ -13,12 +14,14 @@ from jobs.config import Config, effective, normalized
 from jobs.models import Job, Task
 
 
-def job_config(job: Job) -> Config:
-    return _effective(_key({"platform": platform(), "job": job.config}))
+def job_config(job: Job, overrides: Mapping[str, Any] | None = None) -> Config:
+    """`overrides` are those of one occurrence, the most specific layer."""
+    return _effective(_key({"platform": platform(), "job": job.config, "occurrence": overrides or {}}))
 
 
-def task_config(job: Job, task: Task) -> Config:
-    return _effective(_key({"platform": platform(), "job": job.config, "task": task.config}))
+def task_config(job: Job, task: Task, overrides: Mapping[str, Any] | None = None) -> Config:
+    layers = {"platform": platform(), "job": job.config, "task": task.config, "occurrence": overrides or {}}
+    return _effective(_key(layers))
 
 
 def _key(layers: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Registers the ledger with Django, its triggers with `migrate`, and its door with `jobs.trigger`."""
+"""Registers the ledger with Django, its triggers with `migrate`, and its doors with `jobs`."""
 
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
@@ -8,8 +8,8 @@ class OccurrencesConfig(AppConfig):
     name = "occurrences"
 
     def ready(self) -> None:
-        from jobs import control
-        from occurrences import manual, triggers
+        from jobs.ledger import connect
+        from occurrences import ledger, triggers
 
-        control.connect(manual.trigger)
+        connect(ledger)
         post_migrate.connect(triggers.install, sender=self, dispatch_uid="punctual-triggers")

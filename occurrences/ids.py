@@ -20,6 +20,11 @@ def occurrence_id(job: UUID | str, scheduled_for: datetime) -> UUID:
     return uuid5(NAMESPACE_DNS, f"{owner}:{instant_key(scheduled_for)}")
 
 
+def repeat_id(occurrence: UUID, number: int) -> UUID:
+    """The id of the n-th repetition of an occurrence: asking for it twice makes it once."""
+    return uuid5(NAMESPACE_DNS, f"{shown('occ', occurrence)}:repeat:{number}")
+
+
 def run_id(occurrence: UUID, task: UUID | str) -> UUID:
     step = task if isinstance(task, str) else shown("task", task)
     return uuid5(NAMESPACE_URL, f"{shown('occ', occurrence)}:{step}")

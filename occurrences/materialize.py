@@ -15,7 +15,7 @@ from django.db.models import F
 
 from jobs.config import Config, Overlap
 from jobs.events import Event, emit
-from jobs.models import Job
+from jobs.models import Job, Origin
 from jobs.scheduling import job_config, schedule_of
 from occurrences.ids import occurrence_id
 from occurrences.models import Cause, Cursor, Occurrence
@@ -42,7 +42,7 @@ def plan_due(now: datetime, *, limit: int = BATCH) -> Planned:
         _forget_edited(cursors)
         rows = [row for cursor in cursors for row in _advance(cursor, now)]
         create_missing(rows)
-        _write_cursors(cursors)
+        write_cursors(cursors)
     return Planned(jobs=len(cursors), instants=len(rows))
 
 
@@ -52,7 +52,7 @@ def create_missing(rows: Iterable[Occurrence]) -> None:
     Occurrence.objects.bulk_create(ordered, ignore_conflicts=True, batch_size=1000)
 
 
-def _write_cursors(cursors: list[Cursor]) -> None:
+def write_cursors(cursors: list[Cursor]) -> None:
     # INSERT … ON CONFLICT UPDATE of rows we hold: one plain statement, where bulk_update would build
     # a CASE of hundreds of branches for each column.
     columns = ["settled_until", "planned_until", "plan_at", "problem"]
@@ -74,7 +74,7 @@ def _forget_edited(cursors: Iterable[Cursor]) -> None:
 def _advance(cursor: Cursor, now: datetime) -> list[Occurrence]:
     job = cursor.job
     cursor.problem, cursor.plan_at = "", None
-    if not job.enabled or job.removed:
+    if not plannable(job):
         return []
     start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
     try:
@@ -87,10 +87,17 @@ def _advance(cursor: Cursor, now: datetime) -> list[Occurrence]:
         return []
     cursor.planned_until, cursor.plan_at = ahead.planned_until, ahead.plan_at
     cursor.settled_until = max(cursor.settled_until, min(now, ahead.planned_until))
-    return [_row(job, schedule, config, instant, now) for instant in ahead.instants]
+    return [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
 
 
-def _row(job: Job, schedule: Schedule, config: Config, scheduled_for: datetime, now: datetime) -> Occurrence:
+def plannable(job: Job) -> bool:
+    """A polling scheduler starts its own jobs; beats only show them."""
+    return job.enabled and not job.removed and job.origin != Origin.POLLING
+
+
+def planned_row(
+    job: Job, schedule: Schedule, config: Config, scheduled_for: datetime, now: datetime
+) -> Occurrence:
     run_at = chosen(schedule, job.name, scheduled_for)
     return new_occurrence(
         job,

@@ -99,7 +99,12 @@ class Occurrence(models.Model):
     reason = models.CharField(max_length=200, blank=True, default="")
     exclusive = models.BooleanField(help_text="Refuses a second active occurrence of its job.")
     config = models.JSONField(default=dict, help_text="Effective configuration it runs with.")
+    overrides = models.JSONField(default=dict, help_text="What this one occurrence overrides.")
     args = models.JSONField(default=dict, help_text="Arguments of a manual run.")
+    parent = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="children", help_text="What it repeats."
+    )
+    covers = models.JSONField(null=True, help_text="The instants one compressed run stands for.")
     report = models.JSONField(null=True, help_text="What became of it.")
     created_at = models.DateTimeField()
     fired_at = models.DateTimeField(null=True, help_text="Its runs were created.")

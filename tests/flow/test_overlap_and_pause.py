@@ -10,6 +10,7 @@ from execution.outcome import Ending, Result
 from execution.report import Report, report
 from execution.work import follow_up
 from jobs import Context, Job, control, scheduled
+from jobs.ledger import connected
 from jobs.models import Job as JobRow
 from occurrences.models import Occurrence
 from occurrences.states import OccurrenceState
@@ -128,7 +129,7 @@ def test_a_manual_run_leaves_the_phase_of_the_schedule_alone(harness: Harness) -
     harness.sync()
     harness.tick()
     planned = [row.scheduled_for for row in harness.occurrences("job")]
-    control._connected[0](control.get("job"), args={"day": "monday"}, now=harness.now)
+    connected().trigger(control.get("job"), args={"day": "monday"}, overrides={}, now=harness.now)
     harness.tick()
     harness.work()
 
@@ -140,7 +141,7 @@ def test_a_manual_run_leaves_the_phase_of_the_schedule_alone(harness: Harness) -
 def test_two_triggers_in_one_microsecond_are_two_runs(harness: Harness) -> None:
     Job("job", "0 9 1 1 *", overlap="allow").task(noop)
     harness.sync()
-    ids = {control._connected[0](control.get("job"), args={}, now=harness.now) for _ in range(3)}
+    ids = {connected().trigger(control.get("job"), args={}, overrides={}, now=harness.now) for _ in range(3)}
     harness.pass_time(seconds=1)
     harness.tick()
     harness.work()

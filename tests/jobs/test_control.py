@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 import jobs
-from jobs import control
+from jobs import ledger
 from jobs.clock import database_now
 from jobs.errors import PunctualError, UnknownJobError
 from jobs.models import Job
@@ -22,10 +22,10 @@ def job() -> Job:
 
 @pytest.fixture
 def disconnected() -> Iterator[None]:
-    kept = list(control._connected)
-    control._connected.clear()
+    kept = list(ledger._connected)
+    ledger._connected.clear()
     yield
-    control._connected[:] = kept
+    ledger._connected[:] = kept
 
 
 @pytest.mark.parametrize("act", [jobs.trigger, jobs.pause, jobs.resume, jobs.next_runs])

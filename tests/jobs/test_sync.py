@@ -164,6 +164,8 @@ def test_one_job_without_tasks_stops_the_whole_sync_before_anything_is_written()
 
 
 def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs() -> None:
+    declare("job")
+    sync(NOW)
     costs = []
     for size in (2, 60):
         for number in range(size):

@@ -9,7 +9,7 @@ from django.apps import apps
 from django.db import IntegrityError, models, transaction
 
 from jobs.ids import job_id, task_id
-from jobs.models import Job, Task
+from jobs.models import Job, JobVersion, Task
 from occurrences.ids import attempt_id, occurrence_id, run_id
 from occurrences.models import Attempt, Occurrence, TaskRun
 from occurrences.states import (
@@ -276,6 +276,16 @@ def test_a_job_version_counts_from_one(now: datetime) -> None:
         make_job("report", now, version=0)
 
 
+@pytest.mark.req("JOB-5")
+def test_a_version_number_is_given_once_and_counts_from_one(job: Job, now: datetime) -> None:
+    row: dict[str, Any] = {"job": job, "author": "somebody", "after": {}, "created_at": now}
+    JobVersion.objects.create(number=1, **row)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        JobVersion.objects.create(number=1, **row)
+    with refused("versions_start_at_one"):
+        JobVersion.objects.create(number=0, **row)
+
+
 def test_a_task_name_is_unique_in_its_job_and_not_empty(task: Task) -> None:
     row = {"job": task.job, "function": "f", "position": 1}
     row |= {"created_at": task.created_at, "updated_at": task.updated_at}
@@ -291,6 +301,8 @@ def test_no_constraint_goes_without_a_test() -> None:
         "job_has_a_name",
         "job_version_starts_at_one",
         "one_task_per_name",
+        "one_version_per_number",
+        "versions_start_at_one",
         "task_has_a_name",
         "one_active_occurrence_per_exclusive_job",
         "occurrence_state_is_known",

@@ -1,0 +1,24 @@
+"""What `jobs` needs of the ledger, in one place: connected to `jobs.ledger` when Django starts."""
+
+from datetime import datetime
+
+from django.db.models import Min
+
+from jobs.models import Job
+from occurrences.backlog import run_skipped
+from occurrences.manual import trigger
+from occurrences.models import Occurrence
+from occurrences.states import OccurrenceState
+from occurrences.update import preview, replan
+
+__all__ = ["is_running", "next_run", "preview", "replan", "run_skipped", "trigger"]
+
+
+def is_running(job: Job) -> bool:
+    return Occurrence.objects.active().filter(job=job).exists()
+
+
+def next_run(job: Job) -> datetime | None:
+    pending = Occurrence.objects.filter(job=job, state=OccurrenceState.PENDING)
+    found: datetime | None = pending.aggregate(at=Min("run_at"))["at"]
+    return found
