@@ -187,6 +187,31 @@ def reschedule(ids: Ids, *, now: datetime) -> int:
     return rows.update(state=RunState.SCHEDULED, dispatched_at=None)
 
 
+def fail(times: Mapping[UUID, datetime], *, errors: Mapping[UUID, str]) -> int:
+    """running → failed, to be taken up again by its own scheduler from that time on: no beat and no
+    worker touches a run that rests in `failed`."""
+    if not times:
+        return 0
+    return _running(times.keys()).update(
+        state=RunState.FAILED,
+        available_at=_per_row(TaskRun, "available_at", times),
+        error=_per_row(TaskRun, "error", errors),
+        **RELEASED_CLAIM,
+    )
+
+
+def reopen(ids: Ids, *, now: datetime) -> int:
+    """failed → scheduled; for a claim that follows in the same transaction."""
+    rows = TaskRun.objects.filter(id__in=ids, state=RunState.FAILED)
+    return rows.update(state=RunState.SCHEDULED, available_at=now)
+
+
+def expire(ids: Ids, *, now: datetime) -> int:
+    """claimed or running → scheduled once the lease has run out; for a claim in the same transaction."""
+    rows = TaskRun.objects.expired(now).filter(id__in=ids)
+    return rows.update(state=RunState.SCHEDULED, available_at=now, **RELEASED_CLAIM)
+
+
 def end_attempts(
     runs: Ids,
     state: AttemptState,
