@@ -2,14 +2,16 @@
 
 import ast
 import re
+import runpy
 
 import pytest
 from django.core.management import BaseCommand, get_commands, load_command_class
 
 from console.metrics import exposition
-from jobs import Job
+from jobs import Context, Job
 from jobs.config import KEYS, TASK_KEYS, Config
 from jobs.events import Event
+from jobs.registry import registry
 from jobs.retry import Retry
 from occurrences.models import Attempt, Cursor, Occurrence, TaskRun
 from tests.docs.markdown import ROOT, Page, page, pages
@@ -18,7 +20,7 @@ from tests.harness import START, Harness
 ENVIRONMENT_FILES = ("environment.py", "settings.py", "wsgi.py")
 READER = re.compile(r"(env|os\.environ)\.(get|setdefault)|(environment\.)?(flag|number|words)")
 NAME = re.compile(r"[A-Z][A-Z_]+")
-ALSO_DOTTED = {"jobs.trigger_job", "jobs.pause_job"}  # permissions
+ALSO_DOTTED = {"jobs.trigger_job", "jobs.pause_job", "jobs.trigger"}  # permissions and functions
 LOCAL = re.compile(r"[\w./-]+$")
 
 
@@ -65,6 +67,12 @@ def test_every_setting_of_the_cascade_is_listed_with_its_default() -> None:
             assert eval(shown, {"Retry": Retry}) == default.retry  # noqa: S307 - our own table
         else:
             assert shown == str(KEYS[key].dump(getattr(default, key)) or "none"), key
+
+
+def test_everything_a_task_is_told_is_listed() -> None:
+    text = page("docs/concepts.md").prose
+    told = {name for name in dir(Context) if not name.startswith("_")} | set(Context.__dataclass_fields__)
+    assert {name for name in told - {"stop"} if f"`{name}`" not in text} == set()
 
 
 def test_every_environment_variable_is_listed() -> None:
@@ -131,6 +139,12 @@ def test_overlap_applies_to_recovered_occurrences(harness: Harness, overlap: str
 
 
 def noop(ctx: object) -> None: ...
+
+
+def test_the_demo_has_five_jobs() -> None:
+    with registry.isolated():
+        runpy.run_module("demo.jobs")
+        assert len(registry.jobs) == 5
 
 
 def test_the_picture_is_small_and_sharp() -> None:
