@@ -13,6 +13,7 @@ from operator import attrgetter
 from uuid import UUID
 
 from celery import chord, current_app, group
+from celery.result import denied_join_result
 from kombu import Producer
 from kombu.exceptions import OperationalError
 
@@ -23,7 +24,8 @@ from occurrences import transitions
 from occurrences.models import TaskRun
 from occurrences.states import RunState
 
-BROKER_ERRORS = (OperationalError, ConnectionError, TimeoutError, OSError)
+# RuntimeError is how Celery says that the result store, where a chord counts, does not answer.
+BROKER_ERRORS = (OperationalError, ConnectionError, TimeoutError, OSError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,10 @@ def _send(runs: list[TaskRun], producer: Producer, *, chords: bool) -> None:
         # The callback is a hint: completion is decided from rows, with or without it.
         members = group(run_message(run, in_chord=True) for run in runs)
         callback = settle_message(occurrence.id, label(runs[0], "settle"))
-        chord(members, callback).apply_async(producer=producer)
+        # Nobody here reads a result. Without this Celery subscribes to each of them before it sends, and
+        # a server that is down would hold up the beat for as long as Celery retries the result store.
+        with denied_join_result():
+            chord(members, callback).apply_async(producer=producer)
         return
     for run in runs:
         run_message(run).apply_async(producer=producer)
