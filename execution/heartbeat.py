@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from threading import Event, Thread
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from execution.claim import LEASE, Claim
 from occurrences import transitions
@@ -38,7 +38,7 @@ def _beat(claim: Claim, stop: Event, done: Event, clock: Clock, lease: timedelta
                 if not transitions.renew(claim.run.id, token=claim.token, now=clock(), lease=lease):
                     stop.set()
                     return
-            except DatabaseError:
+            except (DatabaseError, InterfaceError):
                 # The database may be back before the lease runs out; if not, the claim expires.
                 connection.close()
     finally:
