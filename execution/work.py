@@ -5,9 +5,9 @@ from datetime import datetime
 from threading import Event as ThreadEvent
 from uuid import UUID
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
-from execution.attempt import perform
+from execution.attempt import ended, perform
 from execution.claim import Claim, claim
 from execution.dispatch import dispatch
 from execution.heartbeat import heartbeat
@@ -62,6 +62,9 @@ def _transactional(item: Claim, stop: ThreadEvent, clock: Clock) -> Settled:
             return report([_report(item, result)], now=clock(), strict=True)
     except _RolledBackError as failed:
         return report([_report(item, failed.result)], now=clock())
+    except DatabaseError as error:
+        # The body swallowed a database error, or the commit was refused: nothing of it took effect.
+        return report([_report(item, ended(error))], now=clock())
     except FencedError:
         emit(Event.ATTEMPT_FENCED, run=item.run.shown_id)
         return Settled(fenced=1)
