@@ -1,0 +1,100 @@
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from execution.claim import LEASE, Claimed, claim
+from jobs.models import Job, Task
+from occurrences.ids import attempt_id
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, RunState
+from tests.execution.conftest import NOW
+from tests.occurrences.ledger import a_run, an_attempt, an_occurrence, columns_of, saved
+
+pytestmark = pytest.mark.req("TSK-2")
+
+S, R = OccurrenceState, RunState
+LATER = NOW + timedelta(seconds=5)
+
+
+@pytest.fixture
+def occurrence(job: Job) -> Occurrence:
+    return saved(an_occurrence(job, NOW, S.DISPATCHED))
+
+
+@pytest.fixture
+def run(occurrence: Occurrence, task: Task) -> TaskRun:
+    return saved(a_run(occurrence, task))
+
+
+def test_a_claim_starts_the_occurrence_and_opens_an_attempt(occurrence: Occurrence, run: TaskRun) -> None:
+    claimed = claim([run.id], worker="host/1", now=LATER)
+
+    (item,) = claimed.claims
+    assert (item.run.id, item.number, claimed.started) == (run.id, 0, (occurrence.id,))
+    run.refresh_from_db()
+    assert (run.state, run.claim_token, run.claimed_by) == (R.RUNNING, item.token, "host/1")
+    assert (run.lease_until, run.started_at, run.attempts_made) == (LATER + LEASE, LATER, 1)
+    occurrence.refresh_from_db()
+    assert (occurrence.state, occurrence.started_at) == (S.RUNNING, LATER)
+    assert item.occurrence.deadline_at == LATER + timedelta(hours=1), "the task is told its deadline"
+    attempt = Attempt.objects.get()
+    assert (attempt.id, attempt.worker, attempt.started_at) == (attempt_id(run.id, 0), "host/1", LATER)
+
+
+def test_a_second_message_for_the_same_attempt_is_dropped_without_a_trace(run: TaskRun) -> None:
+    claim([run.id], worker="host/1", now=LATER)
+    before = columns_of(TaskRun, run.id)
+    assert claim([run.id], worker="host/2", now=LATER + timedelta(days=1)) == Claimed()
+    assert columns_of(TaskRun, run.id) == before
+    assert Attempt.objects.count() == 1
+
+
+@pytest.mark.parametrize("state", [state for state in R if state is not R.SCHEDULED])
+def test_only_a_scheduled_run_is_claimed(occurrence: Occurrence, task: Task, state: RunState) -> None:
+    run = saved(a_run(occurrence, task, state))
+    assert claim([run.id], worker="w", now=LATER) == Claimed()
+    occurrence.refresh_from_db()
+    assert occurrence.state == S.DISPATCHED, "nothing claimed, nothing started"
+
+
+@pytest.mark.parametrize("state", [state for state in S if state not in OCCURRENCE_ACTIVE])
+def test_a_run_of_an_occurrence_that_is_not_under_way_is_not_claimed(
+    job: Job, task: Task, state: OccurrenceState
+) -> None:
+    run = saved(a_run(saved(an_occurrence(job, NOW, state)), task))
+    assert claim([run.id], worker="w", now=LATER) == Claimed()
+    assert not Attempt.objects.exists()
+
+
+def test_a_run_whose_time_has_not_come_is_not_claimed(occurrence: Occurrence, task: Task) -> None:
+    run = saved(a_run(occurrence, task, available_at=LATER + timedelta(seconds=1)))
+    assert claim([run.id], worker="w", now=LATER) == Claimed()
+    occurrence.refresh_from_db()
+    assert occurrence.state == S.DISPATCHED
+
+
+@pytest.mark.django_db
+def test_unknown_runs_and_an_empty_message_claim_nothing() -> None:
+    assert claim([uuid4()], worker="w", now=NOW) == Claimed()
+    assert claim([], worker="w", now=NOW) == Claimed()
+
+
+def test_a_later_attempt_counts_on_and_starts_nothing_again(occurrence: Occurrence, task: Task) -> None:
+    run = saved(a_run(occurrence, task, attempts_made=2))
+    for number in (0, 1):
+        saved(an_attempt(run, "failed", number=number))  # type: ignore[arg-type]
+    Occurrence.objects.update(state=S.RUNNING, started_at=NOW)
+    claimed = claim([run.id], worker="w", now=LATER)
+    assert [item.number for item in claimed.claims] == [2]
+    assert claimed.started == ()
+    assert Occurrence.objects.get().started_at == NOW
+
+
+def test_a_message_of_several_runs_claims_those_that_can_be(
+    occurrence: Occurrence, run: TaskRun, second: Task
+) -> None:
+    done = saved(a_run(occurrence, second, R.SUCCESS))
+    claimed = claim([done.id, run.id], worker="w", now=LATER, lease=timedelta(minutes=5))
+    assert [item.run.id for item in claimed.claims] == [run.id]
+    assert TaskRun.objects.get(id=run.id).lease_until == LATER + timedelta(minutes=5)
