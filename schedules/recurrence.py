@@ -55,8 +55,7 @@ class Recurrence:
     def _across_jumps(self, instant: datetime) -> datetime | None:
         span = self.zone.span_at(instant)
         shown = max(instant + span.shift, span.fresh - TICK)
-        wall = self._after(shown)
-        later = None if wall is None else self._first_pass(wall, shown.year)
+        later = self._first_pass(self._after(shown), shown.year)
         if self.rule.fold is Fold.BOTH:
             repeated = self._second_pass_after(instant)
             if repeated is not None and (later is None or repeated < later):
@@ -78,15 +77,13 @@ class Recurrence:
         return None
 
     def _second_pass_after(self, instant: datetime) -> datetime | None:
-        """Only a fold within a day can repeat wall times already shown, since no jump is larger."""
+        """Only a fold within a day can repeat wall times already shown, since none is larger."""
         for span in self.zone.spans_from(instant):
             if span.start > instant + _DAY:
                 break
-            repeated_until = min(span.fresh, span.wall_end)
-            if repeated_until > span.wall_start:
-                wall = self._after(max(instant + span.shift, span.wall_start - TICK))
-                if wall is not None and wall < repeated_until:
-                    return wall - span.shift
+            wall = self._after(max(instant + span.shift, span.wall_start - TICK))
+            if wall is not None and wall < min(span.fresh, span.wall_end):
+                return wall - span.shift
         return None
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:

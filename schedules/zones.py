@@ -25,7 +25,7 @@ _NOT_AREAS = ("posix/", "right/")
 _MAX_LENGTH = 64
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
-# Jumps are smaller than a day, so one farther from a year than this cannot touch its wall clock.
+# Jumps are a day at most, so one farther from a year than this cannot touch its wall clock.
 _MARGIN = 3 * _DAY
 
 
@@ -195,7 +195,7 @@ def _first_second_without(info: tzinfo, shift: timedelta, low: datetime, high: d
 
 
 def _chain(starts: list[datetime], shifts: list[timedelta], end: datetime) -> list[Span]:
-    """Only neighbours interact: jumps of the database are days apart and smaller than a day."""
+    """Only neighbours interact: jumps of the database are days apart and a day at most."""
     ends, following = [*starts[1:], end], [*shifts[1:], shifts[-1]]
     fresh = starts[0] + shifts[0]
     spans: list[Span] = []

@@ -157,6 +157,19 @@ def test_every_rule_names_code_field_message_value_and_position(
 
 
 @pytest.mark.req("CHX-14")
+def test_from_must_be_strictly_before_until() -> None:
+    same = "@daily {from:2026-01-01T00:00:00, until:2026-01-01T00:00:00}"
+    assert codes(same) == ["E020"]
+    assert codes("@daily {from:2026-01-01, until:2026-01-01}") == []  # a whole day
+    # Whether one is before the other can depend on the zone of the one without an offset.
+    mixed = "@daily {from:2026-01-01T00:00:00, until:2026-01-01T01:00:00Z}"
+    assert codes(mixed) == []
+    with pytest.raises(ChronexError) as caught:
+        chronex.parse(mixed, timezone="America/New_York")
+    assert caught.value.code == "E020"
+
+
+@pytest.mark.req("CHX-14")
 def test_all_errors_are_collected_from_left_to_right() -> None:
     text = "TZ=No/Where 61 */0 32,33 13 8 {jitter:x, nope:1, max:0}"
     expected = ["E011", "E002", "E007", "E004", "E004", "E005", "E006", "E016", "E015", "E021"]
