@@ -1,8 +1,10 @@
 import os
 import selectors
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -64,10 +66,11 @@ def test_a_child_leads_its_own_session(start: Start) -> None:
 
 
 def test_ending_a_child_ends_what_it_started() -> None:
+    waits = "import signal; signal.pause()"
     code = (
         "import signal, subprocess, sys\n"
-        "print(subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE).pid)\n"
-        "sys.stdout.flush(); signal.pause()"
+        f"print(subprocess.Popen([sys.executable, '-c', {waits!r}]).pid, flush=True)\n"
+        "signal.pause()"
     )
     child = Child(Program("probe", (sys.executable, "-c", code)), env=dict(os.environ))
     try:
@@ -75,10 +78,14 @@ def test_ending_a_child_ends_what_it_started() -> None:
         assert not gone(grandchild)
     finally:
         child.end()
-    deadline = time.monotonic() + DEADLINE
-    while not gone(grandchild):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    try:
+        deadline = time.monotonic() + DEADLINE
+        while not gone(grandchild):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(grandchild, signal.SIGKILL)
 
 
 def test_a_program_that_cannot_be_run_is_a_child_that_died() -> None:
