@@ -25,6 +25,7 @@ from jobs.display import (
 )
 from jobs.models import Job
 from jobs.theme import Listing
+from occurrences.backlog import MOST
 from occurrences.badges import state_badge
 from occurrences.models import Cursor, Occurrence
 from occurrences.readonly import took
@@ -104,12 +105,20 @@ class JobBoard(JobAdmin):
     def problem_shown(self, job: Any) -> str:
         return job.problem or NOTHING
 
+    def skipped_while_paused(self, job: Job) -> int | None:
+        """As many as resuming would run at most."""
+        skipped = Occurrence.objects.filter(
+            job=job, state=OccurrenceState.SKIPPED, reason="paused", finished_at__gte=job.paused_at
+        )
+        return skipped[:MOST].count()
+
     def sections(self, row: Job) -> list[Section]:
         history = Occurrence.objects.filter(job=row).defer("config", "args", "report")
         rows = [_cells(one, row) for one in history.order_by("-scheduled_for")[:RECENT]]
         headers = ["occurrence", "state", "cause", "scheduled for", "started", "took", "reason"]
         more = list_url("occurrences_occurrence", job__id__exact=row.pk)
-        return [*super().sections(row), Section("Newest occurrences", headers, rows, more)]
+        tasks, *rest = super().sections(row)
+        return [tasks, Section("Newest occurrences", headers, rows, more), *rest]
 
 
 def _cells(one: Occurrence, job: Job) -> list[object]:

@@ -1,40 +1,171 @@
-"""What an operator types into a job's page → checked fields, by the rules that code obeys."""
+"""What an operator types → fields of a job and of its tasks, as text that `Definition.load` judges.
 
+The forms only read text; what is allowed is said in one place, so that a mistake gets the same words
+here as in code, in files and in commands.
+"""
+
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
+from django import forms
 from django.core.exceptions import ValidationError
-from django.forms import ModelForm
+from unfold.widgets import (  # type: ignore[import-untyped]  # the theme ships no types
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminRadioSelectWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+    UnfoldBooleanWidget,
+)
 
-import schedules
-from jobs.config import normalized
-from jobs.errors import DefinitionError
-from jobs.models import Job
+from jobs.durations import duration, format_duration
+from jobs.policy import IMMEDIATE, Update, UpdatePolicy
+from jobs.registry import registry
 
-if TYPE_CHECKING:
-    JobModelForm = ModelForm[Job]
-else:
-    JobModelForm = ModelForm
+LONGEST_REASON = 500
+NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+MOST_TASKS = 100
+POLICIES = [
+    (Update.IMMEDIATE, "immediate: everything planned follows the new definition"),
+    (Update.GRACEFUL, "graceful: the earliest planned occurrence still runs the old way"),
+    (Update.WINDOWED, "windowed: only what is planned within the horizon follows the new definition"),
+]
 
 
-class JobForm(JobModelForm):
-    def clean_config(self) -> dict[str, Any]:
-        overrides = self.cleaned_data["config"]
-        if not isinstance(overrides, dict):
-            raise ValidationError("expected an object such as {}")
+class JsonField(forms.CharField):
+    """A JSON object as text; what was typed is shown again as it was typed."""
+
+    def __init__(self, **options: Any) -> None:
+        rows = options.pop("rows", 6)
+        attrs = {"rows": rows, "spellcheck": "false", "class": "font-mono"}
+        super().__init__(required=False, widget=UnfoldAdminTextareaWidget(attrs=attrs), **options)
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) else json.dumps(value or {}, indent=2, ensure_ascii=False)
+
+    def to_python(self, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value or {}
         try:
-            return normalized(overrides, owner=self.instance.name)
-        except DefinitionError as error:
+            return _storable(json.loads(value.strip() or "{}", parse_constant=_refuse))
+        except json.JSONDecodeError as error:
+            where = f"line {error.lineno}, column {error.colno}"
+            raise ValidationError(f"not JSON: {error.msg} ({where})") from error
+        except ValueError as error:
+            raise ValidationError(f"not JSON: {error}") from error
+        except RecursionError:
+            raise ValidationError("not JSON: nested too deeply") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _storable(value: Any) -> Any:
+    """JSON may spell characters that no database keeps."""
+    text = json.dumps(value, ensure_ascii=False)
+    text.encode()  # UnicodeEncodeError, a ValueError, names the half of a character
+    if NUL.search(text):
+        raise ValueError("the character \\u0000 cannot be stored")
+    return value
+
+
+class JobForm(forms.Form):
+    """`version` is the one the form was opened with; 0 for a job that does not exist yet."""
+
+    version = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    name = forms.CharField(widget=UnfoldAdminTextInputWidget, help_text="Its id follows from it: it stays.")
+    schedule = forms.CharField(
+        widget=UnfoldAdminTextInputWidget(attrs={"class": "font-mono", "spellcheck": "false"}),
+        help_text="Chronex by default, such as TZ=Europe/Berlin 0 2 * * *; `kind:` picks another dialect.",
+    )
+    # The switch is also an operator's button: only a change made in this form is stored.
+    enabled = forms.BooleanField(required=False, show_hidden_initial=True, widget=UnfoldBooleanSwitchWidget)
+    config = JsonField(label="Configuration", help_text="JSON; overrides only, the rest is inherited.")
+    metadata = JsonField(rows=3, help_text="JSON; texts that reach tasks as ctx.metadata.")
+    policy = forms.ChoiceField(
+        label="Occurrences already planned",
+        choices=POLICIES,
+        initial=Update.IMMEDIATE,
+        widget=UnfoldAdminRadioSelectWidget,
+    )
+    horizon = forms.CharField(
+        initial=format_duration(IMMEDIATE.horizon),
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Of the windowed policy, such as 7d.",
+    )
+    reason = forms.CharField(
+        max_length=LONGEST_REASON,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Kept with the version, for whoever wonders later.",
+    )
+
+    def __init__(self, *args: Any, name: str | None = None, **kwargs: Any) -> None:
+        """`name` of a job that exists: it cannot change, and there may be something planned."""
+        super().__init__(*args, **kwargs)
+        if name is None:
+            del self.fields["policy"], self.fields["horizon"]
+        else:
+            fixed: Any = self.fields["name"]
+            fixed.disabled, fixed.strip = True, False
+            self.initial["name"] = name
+
+    def clean_horizon(self) -> Any:
+        try:
+            return duration(self.cleaned_data["horizon"])
+        except ValueError as error:
             raise ValidationError(str(error)) from error
 
-    def clean(self) -> dict[str, Any]:
-        """The zone of the configuration counts, so the schedule is checked last."""
-        fields: dict[str, Any] = super().clean() or self.cleaned_data
-        if "schedule" in fields and "config" in fields:
-            self._check_schedule(fields["schedule"], fields["config"].get("timezone"))
-        return fields
+    @property
+    def update_policy(self) -> UpdatePolicy:
+        if "policy" not in self.fields:
+            return IMMEDIATE
+        return UpdatePolicy(Update(self.cleaned_data["policy"]), self.cleaned_data["horizon"])
 
-    def _check_schedule(self, text: str, timezone: str | None) -> None:
-        try:
-            schedules.parse(text, reference=self.instance.created_at, timezone=timezone)
-        except schedules.ScheduleError as error:
-            self.add_error("schedule", str(error))
+
+def functions() -> list[tuple[str, str]]:
+    return [("", "choose a function"), *((name, name) for name in sorted(registry.functions))]
+
+
+class TaskForm(forms.Form):
+    name = forms.CharField(widget=UnfoldAdminTextInputWidget)
+    function = forms.ChoiceField(
+        choices=functions,
+        widget=UnfoldAdminSelectWidget,
+        error_messages={"invalid_choice": "function='%(value)s': no code registers it; choose one listed"},
+    )
+    config = JsonField(label="Configuration", rows=2)
+
+    @property
+    def lost_function(self) -> str:
+        """What is stored and cannot be chosen: no code registers it any more."""
+        stored = str(self.initial.get("function") or "")
+        return "" if stored in registry.functions else stored
+
+
+if TYPE_CHECKING:
+    Rows = forms.BaseFormSet[TaskForm]
+else:
+    Rows = forms.BaseFormSet
+
+
+class TaskRows(Rows):
+    def add_fields(self, form: TaskForm, index: int | None) -> None:
+        super().add_fields(form, index)
+        form.fields["ORDER"].widget = UnfoldAdminIntegerFieldWidget(attrs={"style": "width: 5rem"})
+        form.fields["DELETE"].widget = UnfoldBooleanWidget()
+        form.fields["DELETE"].label = "Remove"
+
+
+TaskFormSet = forms.formset_factory(
+    TaskForm,
+    formset=TaskRows,
+    extra=0,
+    min_num=1,
+    max_num=MOST_TASKS,
+    validate_max=True,
+    can_order=True,
+    can_delete=True,
+)

@@ -1,0 +1,194 @@
+"""The list and the page of jobs: how each stands, when it fires, with what it runs, what may be done."""
+
+# ruff: noqa: ARG002 - the signatures are Django's
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import Prefetch, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST, require_safe
+
+from jobs.admin.definition import LOOKS, DefinitionAdmin
+from jobs.admin.editor import Editor, editable
+from jobs.admin.pressing import ask_backlog, press
+from jobs.admin.sections import (
+    MOST_TASKS,
+    configuration_section,
+    fires_section,
+    tasks_section,
+    versions_section,
+)
+from jobs.buttons import BUTTONS, PAUSE, RESUME, RUN_NOW, Button, offered
+from jobs.clock import database_now
+from jobs.condition import Condition, condition, in_condition
+from jobs.display import Section, badge, document, instant, shortened, zone_of
+from jobs.models import Job, Origin, Task
+from jobs.theme import ChoicesDropdownFilter, DropdownFilter
+from jobs.timing import timing
+
+OWNERS = {
+    Origin.CODE: "Declared in code; read-only here. Change the declaration and deploy.",
+    Origin.FILE: "Applied from a file; read-only here. Change the file and apply it again.",
+    Origin.POLLING: "Registered by a polling scheduler; read-only here.",
+    Origin.ADMIN: "Made in the admin; changed here.",
+}
+
+
+class ConditionFilter(DropdownFilter):  # type: ignore[misc]  # the theme ships no types
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
+        return list(Condition.choices)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:
+        wanted = self.value()
+        return queryset.filter(in_condition(wanted)) if wanted in Condition.values else queryset
+
+
+@admin.register(Job)
+class JobAdmin(DefinitionAdmin):
+    id_kind = "job"
+    list_display: Any = ["name_shown", "state", "schedule_shown", "origin_shown"]
+    list_filter = [ConditionFilter, ("origin", ChoicesDropdownFilter)]
+    sortable_by = ["name_shown"]
+    ordering = ["name"]
+    search_help_text = "Name, or id such as job_…"
+    actions = ["run_now", "pause", "resume"]
+    change_form_outer_before_template = "jobs/job_buttons.html"
+    fields: ClassVar[Any] = [
+        "name", ("state", "full_id"), "ownership", "schedule_in_words", "metadata_shown",
+        ("enabled", "paused"), ("version", "changed"), "created",
+    ]  # fmt: skip
+    readonly_fields: ClassVar[Any] = [
+        "name", "state", "full_id", "ownership", "schedule_in_words", "metadata_shown", "enabled",
+        "paused", "version", "created", "changed",
+    ]  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
+        steps = Prefetch("tasks", Task.objects.current().only("job_id", "function", "retired_at"))
+        return super().get_queryset(request).prefetch_related(steps)
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return request.user.has_perm("jobs.add_job")
+
+    def has_trigger_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(RUN_NOW.permission)
+
+    def has_pause_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(PAUSE.permission)
+
+    @admin.display(description="state")
+    def state(self, job: Job) -> SafeString:
+        word = condition(job, job.tasks.all())
+        tone, shape, meaning = LOOKS[word]
+        return badge(word.label, tone, shape, title=meaning)
+
+    @admin.display(description="schedule")
+    def schedule_shown(self, job: Job) -> SafeString:
+        return format_html("<code>{}</code>", shortened(job.schedule))
+
+    @admin.display(description="schedule")
+    def schedule_in_words(self, job: Job) -> SafeString:
+        found = timing(job, job.created_at, 0)
+        said = found.words or found.problem
+        text = '<code style="overflow-wrap: anywhere">{}</code><span class="block text-subtle">{}</span>'
+        return format_html(text, job.schedule, said)
+
+    @admin.display(description="origin")
+    def origin_shown(self, job: Job) -> str:
+        return job.origin
+
+    @admin.display(description="defined by")
+    def ownership(self, job: Job) -> str:
+        return OWNERS[Origin(job.origin)]
+
+    @admin.display(description="metadata")
+    def metadata_shown(self, job: Job) -> SafeString | str:
+        return document(job.metadata)
+
+    @admin.display(description="paused")
+    def paused(self, job: Job) -> SafeString | str:
+        return instant(job.paused_at, zone_of(job))
+
+    def sections(self, row: Job) -> list[Section]:
+        tasks = list(Task.objects.filter(job=row).order_by("position")[:MOST_TASKS])
+        return [
+            tasks_section(row, tasks),
+            fires_section(timing(row, database_now()), zone_of(row)),
+            configuration_section(row, tasks),
+            versions_section(row),
+        ]
+
+    def skipped_while_paused(self, job: Job) -> int | None:
+        """Known to whoever sees the ledger."""
+        return None
+
+    @admin.action(description=RUN_NOW.label, permissions=["trigger"])
+    def run_now(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
+        self._press_each(request, RUN_NOW, queryset)
+
+    @admin.action(description=PAUSE.label, permissions=["pause"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
+        self._press_each(request, PAUSE, queryset)
+
+    @admin.action(description="Resume, without the backlog", permissions=["pause"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
+        self._press_each(request, RESUME, queryset)
+
+    def _press_each(self, request: HttpRequest, button: Button, jobs: QuerySet[Job]) -> None:
+        for job in jobs:
+            press(self, request, button, job, {})
+
+    def get_urls(self) -> list[URLPattern]:
+        door = self.admin_site.admin_view
+        return [
+            path(
+                "<uuid:job_id>/press/<slug:name>/", door(require_POST(self.press_view)), name="jobs_job_press"
+            ),
+            path("<uuid:job_id>/edit/", door(self.edit_view), name="jobs_job_edit"),
+            path("<uuid:job_id>/resume/", door(require_safe(self.resume_view)), name="jobs_job_resume"),
+            *super().get_urls(),
+        ]
+
+    def press_view(self, request: HttpRequest, job_id: UUID, name: str) -> HttpResponse:
+        job, button = get_object_or_404(Job, pk=job_id), BUTTONS.get(name)
+        if button is None:
+            raise Http404(f"no button {name!r}")
+        if not request.user.has_perm(button.permission):
+            raise PermissionDenied
+        press(self, request, button, job, request.POST)
+        return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job_id]))
+
+    def resume_view(self, request: HttpRequest, job_id: UUID) -> HttpResponse:
+        job = get_object_or_404(Job, pk=job_id)
+        if not request.user.has_perm(RESUME.permission):
+            raise PermissionDenied
+        return ask_backlog(self, request, job, self.skipped_while_paused(job))
+
+    def edit_view(self, request: HttpRequest, job_id: UUID) -> HttpResponse:
+        job = get_object_or_404(Job, pk=job_id)
+        if not editable(request, job):
+            raise PermissionDenied
+        return Editor(self, request, job).respond()
+
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        return Editor(self, request).respond()
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        job = context.get("original")
+        if job is not None:
+            context["buttons"] = [one for one in offered(job) if request.user.has_perm(one.permission)]
+            context["editable"] = editable(request, job)
+        return super().render_change_form(request, context, *args, **kwargs)
