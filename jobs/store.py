@@ -17,7 +17,7 @@ from django.db import transaction
 
 from jobs import ledger
 from jobs.definition import Definition, TaskDefinition
-from jobs.errors import DefinitionError, StaleVersionError
+from jobs.errors import DefinitionError, StaleVersionError, UnknownJobError
 from jobs.ids import job_id, task_id
 from jobs.models import Job, JobVersion, Origin, Task
 from jobs.policy import IMMEDIATE, UpdatePolicy
@@ -67,6 +67,23 @@ def store(
     return Stored(
         *(tuple(sorted(name for part in stored for name in getattr(part, fate))) for fate in vars(Stored()))
     )
+
+
+def restore(name: str, number: int, change: Change) -> Stored:
+    """An old version's definition, stored as a new version; history only ever grows.
+
+    The job stays whose it was, unless code owns it: then this is refused like any other edit.
+    """
+    versions = JobVersion.objects.filter(job=job_id(name)).order_by("number")
+    job = Job.objects.filter(id=job_id(name)).first()
+    if job is None:
+        raise UnknownJobError(name)
+    old = versions.filter(number=number).first()
+    if old is None:
+        known = ", ".join(str(known) for known in versions.values_list("number", flat=True)) or "none"
+        raise DefinitionError("version", number, f"expected one of {known}", owner=name)
+    origin = change.origin if Origin(job.origin) in OWNED else Origin(job.origin)
+    return store([Definition.load(old.after)], replace(change, origin=origin), expected={name: job.version})
 
 
 def definition_of(job: Job, tasks: Iterable[Task]) -> Definition:

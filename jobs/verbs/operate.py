@@ -1,0 +1,79 @@
+"""Verbs that act on jobs by name: trigger, pause, resume, start, stop, sync."""
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from jobs import control
+from jobs.clock import database_now
+from jobs.errors import DefinitionError
+from jobs.ids import shown
+from jobs.sync import sync
+from jobs.verbs import Answer, Options, Verb, connect
+
+
+def named(parser: ArgumentParser) -> None:
+    parser.add_argument("name", help="the job's name")
+
+
+def trigger_arguments(parser: ArgumentParser) -> None:
+    named(parser)
+    parser.add_argument("--args", default="{}", help="arguments for ctx.args, a JSON object")
+    parser.add_argument("--config", default="{}", help="settings for this one run, a JSON object")
+
+
+def trigger(options: Options) -> Answer:
+    given = {key: json_object(f"--{key}", options[key]) for key in ("args", "config")}
+    return Answer([{"occurrence": shown("occ", control.trigger(options["name"], **given))}])
+
+
+def pause(options: Options) -> Answer:
+    return _switched(options, control.pause(options["name"]), "paused", "was paused already")
+
+
+def resume_arguments(parser: ArgumentParser) -> None:
+    named(parser)
+    choices = ", ".join(control.BACKLOGS)
+    parser.add_argument("--backlog", default="none", help=f"what to run of what was skipped: {choices}")
+
+
+def resume(options: Options) -> Answer:
+    changed = control.resume(options["name"], backlog=options["backlog"])
+    return _switched(options, changed, "resumed", "was not paused")
+
+
+def start(options: Options) -> Answer:
+    return _switched(options, control.start(options["name"]), "started", "was started already")
+
+
+def stop(options: Options) -> Answer:
+    return _switched(options, control.stop(options["name"]), "stopped", "was stopped already")
+
+
+def sync_all(_options: Options) -> Answer:
+    fates = vars(sync(database_now())).items()
+    return Answer({"fate": fate, "count": len(names), "jobs": ", ".join(names)} for fate, names in fates)
+
+
+def json_object(option: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DefinitionError(option, text, f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise DefinitionError(option, text, "expected a JSON object such as {}")
+    return value
+
+
+def _switched(options: Options, changed: bool, done: str, was: str) -> Answer:  # noqa: FBT001 - the answer itself
+    return Answer([{"name": options["name"], "result": done if changed else was}])
+
+
+connect(
+    Verb("sync", "write declared jobs to the database", sync_all),
+    Verb("trigger", "run a job now", trigger, trigger_arguments),
+    Verb("pause", "record instants as skipped until resumed", pause, named),
+    Verb("resume", "let a paused job run again", resume, resume_arguments),
+    Verb("start", "switch a stopped job on", start, named),
+    Verb("stop", "switch a job off: nothing is planned until it is started", stop, named),
+)
