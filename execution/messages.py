@@ -30,7 +30,9 @@ def run_message(run: TaskRun, *, in_chord: bool = False) -> "Signature[Any]":
 
 
 def settle_message(occurrence_id: UUID, shown: str = "") -> "Signature[Any]":
-    return _signature(SETTLE, str(occurrence_id), argsrepr=shown or f"({occurrence_id})")
+    # Without ignore_result the sender subscribes to a result nobody will read.
+    options = {"ignore_result": True, "argsrepr": shown or f"({occurrence_id})"}
+    return _signature(SETTLE, str(occurrence_id), **options)
 
 
 def _signature(name: str, argument: object, **options: Any) -> "Signature[Any]":
