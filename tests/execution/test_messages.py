@@ -37,6 +37,7 @@ def test_people_read_job_task_and_instant_instead_of_ids() -> None:
 def test_only_members_of_a_chord_leave_a_result() -> None:
     assert run_message(run()).options["ignore_result"] is True
     assert run_message(run(), in_chord=True).options["ignore_result"] is False
+    assert settle_message(run().occurrence_id).options["ignore_result"] is True
 
 
 def test_a_request_to_settle_takes_no_result_of_those_before_it() -> None:

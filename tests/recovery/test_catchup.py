@@ -1,0 +1,98 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.models import Job
+from occurrences.models import Cursor, Occurrence
+from occurrences.states import OccurrenceState
+from recovery.catchup import CaughtUp, catch_up
+from tests.execution.conftest import NOW
+from tests.occurrences.ledger import a_job, an_occurrence, saved
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("REC-1")]
+
+GRACE = timedelta(seconds=60)
+MINUTE = timedelta(minutes=1)
+
+
+def late(job: Job, minutes: int, **columns: Any) -> Occurrence:
+    at = NOW - minutes * MINUTE
+    return saved(an_occurrence(job, at, **{"late_at": at + GRACE} | columns))
+
+
+@pytest.fixture
+def planned(job: Job) -> Job:
+    Cursor.objects.update(plan_at=NOW + MINUTE, planned_until=NOW + MINUTE)
+    return job
+
+
+def disposed() -> list[tuple[str, str, str]]:
+    rows = Occurrence.objects.order_by("scheduled_for")
+    return list(rows.values_list("state", "cause", "reason"))
+
+
+@pytest.mark.req("OCC-5")
+@pytest.mark.req("REC-2")
+def test_what_shall_run_is_marked_and_the_rest_is_recorded_as_missed(planned: Job) -> None:
+    for minutes in (3, 2, 1):
+        late(planned, minutes)
+    assert catch_up(NOW) == CaughtUp(jobs=1, recovered=1, missed=2)
+    assert disposed() == [
+        ("missed", "schedule", "downtime"),
+        ("missed", "schedule", "downtime"),
+        ("pending", "recovery", ""),
+    ]
+    due = Occurrence.objects.due(NOW).timely(NOW + timedelta(days=9))
+    assert [row.cause for row in due] == ["recovery"], "it goes through the normal door, however late"
+    assert catch_up(NOW) == CaughtUp(), "again it changes nothing"
+
+
+def test_a_row_is_late_from_the_end_of_its_grace_on(planned: Job) -> None:
+    late(planned, 1, late_at=NOW + timedelta(microseconds=1))
+    assert catch_up(NOW) == CaughtUp()
+    assert catch_up(NOW + timedelta(microseconds=1)).recovered == 1
+
+
+@pytest.mark.parametrize("state", [state for state in OccurrenceState if state != "pending"])
+def test_only_pending_rows_are_caught_up(planned: Job, state: OccurrenceState) -> None:
+    late(planned, 5, state=state)
+    assert catch_up(NOW) == CaughtUp()
+
+
+def test_manual_runs_are_never_late(planned: Job) -> None:
+    late(planned, 500, cause="manual", late_at=None)
+    assert catch_up(NOW) == CaughtUp()
+
+
+def test_a_job_whose_planning_is_behind_waits_until_its_whole_list_is_known(planned: Job) -> None:
+    late(planned, 5)
+    Cursor.objects.update(plan_at=NOW)
+    assert catch_up(NOW) == CaughtUp()
+    Cursor.objects.update(plan_at=None)
+    assert catch_up(NOW).jobs == 1
+
+
+def test_each_job_follows_its_own_strategy_the_one_of_its_newest_row(db: None) -> None:
+    for name, recovery in (("all", "execute_all"), ("none", "mark_as_missed")):
+        job = saved(a_job(name, NOW - timedelta(hours=1)))
+        late(job, 3, config={"recovery": "execute_last"})
+        late(job, 2, config={"recovery": recovery})
+    Cursor.objects.update(plan_at=None)
+    assert catch_up(NOW) == CaughtUp(jobs=2, recovered=2, missed=2)
+
+
+def test_as_many_jobs_as_asked_for_and_all_their_rows(db: None) -> None:
+    for number in range(3):
+        job = saved(a_job(f"job-{number}", NOW))
+        for minutes in (3, 2):
+            late(job, minutes)
+    Cursor.objects.update(plan_at=None)
+    assert catch_up(NOW, limit=2) == CaughtUp(jobs=2, recovered=2, missed=2)
+    assert catch_up(NOW, limit=2) == CaughtUp(jobs=1, recovered=1, missed=1)
+
+
+def test_nothing_late_is_one_read(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    with django_assert_num_queries(1):
+        assert catch_up(NOW) == CaughtUp()

@@ -1,0 +1,73 @@
+from datetime import timedelta
+
+import pytest
+
+from jobs.models import Job, Task
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import OccurrenceState
+from recovery.reaper import Reaped, reap
+from tests.execution.conftest import NOW
+from tests.occurrences.ledger import LEASE, a_job, a_task, an_occurrence, columns_of, saved, started
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("REC-3")]
+
+EXPIRED = NOW + LEASE
+
+
+def test_a_silent_worker_s_attempt_is_lost_with_its_evidence_and_the_run_waits_to_retry(
+    job: Job, task: Task
+) -> None:
+    _, (run,) = started(job, NOW, task, retry={"max_retries": 1, "interval": "7s"})
+    assert reap(EXPIRED).lost == 1
+
+    attempt = Attempt.objects.get()
+    assert (attempt.state, attempt.finished_at) == ("lost", EXPIRED)
+    assert (attempt.lease_until, attempt.heartbeat_at) == (NOW + LEASE, NOW)
+    assert attempt.error_type == "WorkerLost"
+    assert "worker/1 fell silent" in attempt.error
+    run.refresh_from_db()
+    assert (run.state, run.available_at) == ("retry", EXPIRED + timedelta(seconds=7))
+    assert reap(EXPIRED) == Reaped(), "reaped once only"
+
+
+def test_a_lease_holds_until_its_last_moment(job: Job, task: Task) -> None:
+    started(job, NOW, task)
+    assert reap(EXPIRED - timedelta(microseconds=1)) == Reaped()
+    assert reap(EXPIRED).lost == 1
+
+
+@pytest.mark.req("TSK-5")
+def test_a_run_that_kills_its_workers_ends_among_the_dead_letters(job: Job, task: Task) -> None:
+    occurrence, (run,) = started(job, NOW, task, retry={"max_retries": 0})
+    reaped = reap(EXPIRED)
+    run.refresh_from_db()
+    assert (run.state, run.reason) == ("dlq", "lost after 1 attempts")
+    assert columns_of(Occurrence, occurrence.id)["state"] == "failed"
+    assert reaped.settled.finished == (occurrence.id,)
+
+
+@pytest.mark.req("OCC-6")
+def test_a_dead_worker_s_slot_goes_to_the_next_in_line(job: Job, task: Task) -> None:
+    started(job, NOW, task, retry={"max_retries": 0})
+    waiting = saved(an_occurrence(job, NOW + timedelta(seconds=1), OccurrenceState.QUEUED))
+    released = reap(EXPIRED).settled.released
+    assert [TaskRun.objects.get(id=id_).occurrence_id for id_ in released] == [waiting.id]
+
+
+def test_a_renewed_lease_is_left_alone(db: None) -> None:
+    runs = []
+    for name in ("silent", "alive"):
+        job = saved(a_job(name, NOW))
+        runs += started(job, NOW, saved(a_task(job)))[1]
+    TaskRun.objects.filter(id=runs[1].id).update(lease_until=EXPIRED + LEASE)
+    assert reap(EXPIRED).lost == 1
+    assert columns_of(TaskRun, runs[1].id)["state"] == "running"
+
+
+def test_the_longest_silent_come_first_and_no_more_than_asked_for(db: None) -> None:
+    for number in range(3):
+        job = saved(a_job(f"job-{number}", NOW))
+        _, (run,) = started(job, NOW, saved(a_task(job)))
+        TaskRun.objects.filter(id=run.id).update(lease_until=NOW + timedelta(seconds=3 - number))
+    assert reap(EXPIRED, limit=1).lost == 1
+    assert Attempt.objects.get(state="lost").run.occurrence.job.name == "job-2"

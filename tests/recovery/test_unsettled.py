@@ -1,0 +1,69 @@
+from datetime import timedelta
+
+import pytest
+
+from jobs.models import Job, Task
+from occurrences.models import Occurrence
+from occurrences.states import OccurrenceState, RunState
+from recovery.unsettled import PATIENCE, ask_to_settle
+from tests.execution.conftest import NOW, broker_down
+from tests.harness import Harness
+from tests.occurrences.ledger import a_run, an_occurrence, saved
+
+pytestmark = pytest.mark.req("REC-3")
+
+S, R = OccurrenceState, RunState
+TICK = timedelta(microseconds=1)
+
+
+@pytest.fixture(autouse=True)
+def empty_queue(queue: Harness) -> Harness:
+    return queue
+
+
+@pytest.fixture
+def occurrence(job: Job) -> Occurrence:
+    return saved(an_occurrence(job, NOW, S.RUNNING))
+
+
+def test_an_occurrence_whose_runs_are_over_is_asked_about_after_a_while(
+    queue: Harness, occurrence: Occurrence, task: Task
+) -> None:
+    saved(a_run(occurrence, task, R.SUCCESS))
+    assert ask_to_settle(NOW + PATIENCE - TICK) == 0
+    assert ask_to_settle(NOW + PATIENCE) == 1
+    assert queue.take() == ("punctual.settle", str(occurrence.id))
+
+
+def test_a_sequence_whose_next_step_was_never_released_is_asked_about(
+    occurrence: Occurrence, task: Task, second: Task
+) -> None:
+    saved(a_run(occurrence, task, R.SUCCESS))
+    saved(a_run(occurrence, second, available_at=None))
+    assert ask_to_settle(NOW + PATIENCE) == 1
+
+
+@pytest.mark.parametrize("state", [R.SCHEDULED, R.RUNNING, R.RETRY])
+def test_work_that_is_under_way_is_left_alone(
+    occurrence: Occurrence, task: Task, second: Task, state: RunState
+) -> None:
+    saved(a_run(occurrence, task, R.SUCCESS))
+    saved(a_run(occurrence, second, state))
+    assert ask_to_settle(NOW + timedelta(days=1)) == 0
+
+
+@pytest.mark.req("JOB-9")
+def test_hooks_still_owed_are_asked_for(job: Job) -> None:
+    owed = saved(an_occurrence(job, NOW, S.FAILED, finalized_at=None))
+    assert ask_to_settle(NOW + PATIENCE - TICK) == 0
+    assert ask_to_settle(NOW, just_ended=[owed.id]) == 1, "ended by this very sweep: no need to wait"
+    assert ask_to_settle(NOW + PATIENCE) == 1
+    Occurrence.objects.update(finalized_at=NOW)
+    assert ask_to_settle(NOW + PATIENCE) == 0
+
+
+def test_a_broker_that_is_down_is_no_error(queue: Harness, job: Job) -> None:
+    saved(an_occurrence(job, NOW, S.FAILED, finalized_at=None))
+    with broker_down():
+        ask_to_settle(NOW + PATIENCE)
+    assert queue.take() is None
