@@ -1,5 +1,6 @@
 """Context → side effects to watch: a heartbeat, an ETL, a report, a failing job and a slow one."""
 
+import logging
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,9 @@ from jobs import Cancel, Job, Retry, scheduled
 
 if TYPE_CHECKING:
     from jobs.context import Context
+
+
+logger = logging.getLogger("demo")
 
 
 @scheduled("*/10 * * * * *")
@@ -48,8 +52,9 @@ def extract_prices(ctx: "Context") -> None:
 
 
 @etl.on_complete
-def announce_load(report: Mapping[str, Any]) -> None:
-    """Called once when all steps are over, whatever became of them."""
+def announce(report: Mapping[str, Any]) -> None:
+    """When all steps are over, whatever became of them."""
+    logger.info("warehouse %s after %s s", report["outcome"], report["duration"])
 
 
 report = Job("sales-report", "30 * * * * *", mode="sequential")
