@@ -40,7 +40,11 @@ class TaskState(models.Model):
     last_success_at = models.DateTimeField(null=True)
     pending_retry_until = models.DateTimeField(null=True)
     run = models.OneToOneField(
-        TaskRun, null=True, on_delete=models.SET_NULL, related_name="+", help_text="Running, or waits to retry."
+        TaskRun,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Running, or waits to retry.",
     )
     revision = models.PositiveBigIntegerField(default=0)
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from jobs.definition import LONGEST_SCHEDULE, checked_name
 from jobs.durations import LONGEST
+from jobs.errors import DefinitionError
 from polling.errors import (
     CronExpressionInvalidError,
     FieldParseError,
@@ -26,8 +28,7 @@ Callback = Callable[[], Awaitable[None]]
 
 PREFIX = "posix:"
 FIELDS = ("minute", "hour", "day", "month", "weekday")
-LONGEST_NAME = 200
-LONGEST_CRON = 1000 - len(PREFIX)
+LONGEST_CRON = LONGEST_SCHEDULE - len(PREFIX)
 
 
 class Registration(NamedTuple):
@@ -89,21 +90,10 @@ def _shaped(index: int, item: object) -> Registration:
 
 
 def _check_name(name: str) -> None:
-    if not name.strip():
-        raise InvalidRegistrationError("name", name, "must be a non-empty string")
-    if len(name) > LONGEST_NAME:
-        raise InvalidRegistrationError("name", name, f"must not be longer than {LONGEST_NAME} characters")
-    # What no database can store as text would fail halfway; it is refused here, by name.
-    if "\0" in name or not _encodable(name):
-        raise InvalidRegistrationError("name", name, "must be text without NUL or lone surrogates")
-
-
-def _encodable(text: str) -> bool:
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        checked_name("name", name)
+    except DefinitionError as error:
+        raise InvalidRegistrationError("name", name, error.reason) from error
 
 
 def _check_callback(callback: Any) -> None:

@@ -1,0 +1,188 @@
+"""A trace → runs, registrations in force and due minutes, so that a property reads like its sentence."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from polling.due import minute_of
+from polling.registrations import Rule
+from polling.trace import (
+    Event,
+    InitEnd,
+    RunEnd,
+    RunStart,
+    StopStart,
+    Trace,
+    UnexpectedShutdown,
+)
+from schedules.errors import CronCalculationError
+
+TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of a callback; `end` None: cut off by a crash, or not over yet."""
+
+    index: int
+    start: RunStart
+    end: RunEnd | None
+    end_index: int | None
+    crash: UnexpectedShutdown | None
+
+    @property
+    def failed(self) -> bool:
+        return self.end is not None and not self.end.success
+
+    @property
+    def over_at(self) -> datetime | None:
+        ended = self.end or self.crash
+        return ended.at if ended else None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One task under one unchanged rule: restarts and repeated registration do not begin a new one."""
+
+    rule: Rule
+    first: int
+    since: datetime
+
+
+@dataclass(frozen=True)
+class Active:
+    """A stretch of time in which a task under one rule was to be started when due."""
+
+    rule: Rule
+    first: int
+    since: datetime
+    until: datetime
+
+
+class History:
+    def __init__(self, trace: Trace) -> None:
+        self.events = trace.events
+        self.until = trace.until
+        self.zone = trace.zone
+
+    def indexed(self, *kinds: type[Event]) -> Iterator[tuple[int, Event]]:
+        return ((index, event) for index, event in enumerate(self.events) if isinstance(event, kinds))
+
+    def last_before(self, index: int, *kinds: type[Event]) -> Event | None:
+        found = [event for event in self.events[:index] if isinstance(event, kinds)]
+        return found[-1] if found else None
+
+    def first_after(self, index: int, *kinds: type[Event]) -> Event | None:
+        return next((event for event in self.events[index + 1 :] if isinstance(event, kinds)), None)
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        names = {event.task for event in self.events if isinstance(event, RunStart | RunEnd)}
+        for event in self.events:
+            names |= set(event.registrations) if isinstance(event, InitEnd) else set()
+        return tuple(sorted(names))
+
+    @cached_property
+    def runs(self) -> dict[str, tuple[Run, ...]]:
+        return {task: tuple(self._runs(task)) for task in self.tasks}
+
+    def _runs(self, task: str) -> Iterator[Run]:
+        for index, event in enumerate(self.events):
+            if isinstance(event, RunStart) and event.task == task:
+                yield self._run(index, event)
+
+    def _run(self, index: int, start: RunStart) -> Run:
+        """It is over with the task's next end or a crash, whichever comes before the next start."""
+        for at, event in enumerate(self.events[index + 1 :], index + 1):
+            match event:
+                case RunEnd(task=start.task):
+                    return Run(index, start, event, at, None)
+                case UnexpectedShutdown():
+                    return Run(index, start, None, None, event)
+                case RunStart(task=start.task):
+                    break
+        return Run(index, start, None, None, None)
+
+    def run_before(self, run: Run) -> Run | None:
+        earlier = [other for other in self.runs[run.start.task] if other.index < run.index]
+        return earlier[-1] if earlier else None
+
+    def open_at(self, index: int) -> list[Run]:
+        """Runs that had started and were not over when that event happened."""
+        at = self.events[index].at
+        return [
+            run
+            for runs in self.runs.values()
+            for run in runs
+            if run.index < index and (run.over_at is None or run.over_at > at)
+        ]
+
+    def epoch(self, task: str, index: int) -> Epoch | None:
+        """The rule in force for a task at an event, and since when; None: not registered."""
+        found: Epoch | None = None
+        for at, event in enumerate(self.events[: index + 1]):
+            if isinstance(event, InitEnd):
+                rule = event.registrations.get(task)
+                if rule is None:
+                    found = None
+                elif found is None or found.rule != rule:
+                    found = Epoch(rule, at, event.at)
+        return found
+
+    def stretches(self, task: str) -> Iterator[Active]:
+        """From an InitEnd that names the task to a stop, a crash, or an InitEnd that changes its rule."""
+        current: tuple[Rule, int, datetime] | None = None
+        for index, event in enumerate(self.events):
+            rule = event.registrations.get(task) if isinstance(event, InitEnd) else None
+            ends = isinstance(event, StopStart | UnexpectedShutdown | InitEnd)
+            if current is not None and ends and rule != current[0]:
+                yield Active(*current, until=event.at)
+                current = None
+            if rule is not None and current is None:
+                current = rule, index, event.at
+        if current is not None:
+            yield Active(*current, until=self.until)
+
+    # -- due minutes -----------------------------------------------------------------------------
+
+    def due_within(self, rule: Rule, since: datetime, until: datetime) -> Iterator[datetime]:
+        instant = since - TICK
+        while (found := self.next_due(rule, instant)) is not None and found <= until:
+            yield found
+            instant = found
+
+    def next_due(self, rule: Rule, after: datetime) -> datetime | None:
+        try:
+            return rule.pattern.next_after(after, self.zone)
+        except CronCalculationError:
+            return None
+
+    def latest_due(self, rule: Rule, at: datetime) -> datetime | None:
+        try:
+            return rule.pattern.previous_at(at, self.zone)
+        except CronCalculationError:
+            return None
+
+    # -- why a start was allowed -----------------------------------------------------------------
+
+    def due_pending(self, run: Run, epoch: Epoch) -> bool:
+        """A matching minute has come since the last start, and not before the task was registered."""
+        due = self.latest_due(epoch.rule, run.start.at)
+        if due is None or due < minute_of(epoch.since):
+            return False
+        starts = [
+            other.start.at for other in self.runs[run.start.task] if epoch.first < other.index < run.index
+        ]
+        return not starts or max(starts) < due
+
+    def retry_pending(self, run: Run, epoch: Epoch) -> bool:
+        before = self.run_before(run)
+        if before is None or before.end is None or before.end.success or before.end_index is None:
+            return False
+        waited = run.start.at >= before.end.at + epoch.rule.retry_delay
+        return waited and epoch.first < before.end_index < run.index
+
+    def interrupted(self, run: Run) -> bool:
+        before = self.run_before(run)
+        return before is not None and before.crash is not None
