@@ -18,6 +18,7 @@ from occurrences.states import OccurrenceState, RunState
 from recovery import sweep
 from recovery.catchup import BATCH as CATCH_UP_BATCH
 from recovery.catchup import CaughtUp, catch_up
+from recovery.replaced import end_replaced
 from recovery.retries import release_due
 
 LONGEST_SLEEP = timedelta(seconds=1)
@@ -53,6 +54,8 @@ def run_once(now: datetime, *, sweeping: bool = True) -> Ticked:
     planned = _plan(now)
     caught = _catch_up(now)
     fired = _fire(now)
+    if any(item.queued for item in fired):
+        dispatch(end_replaced(now).released, now=now)
     retried = release_due(now)
     dispatch(retried, now=now, chords=False)
     return Ticked(
@@ -60,7 +63,7 @@ def run_once(now: datetime, *, sweeping: bool = True) -> Ticked:
         fired=sum(item.fired for item in fired),
         queued=sum(item.queued for item in fired),
         skipped=sum(item.skipped for item in fired),
-        missed=caught,
+        missed=caught + sum(item.missed for item in fired),
         retried=len(retried),
         contended=fired[-1].contended,
         swept=sweep.run_once(now) if sweeping else None,
@@ -92,7 +95,7 @@ def _fire(now: datetime) -> list[Fired]:
         step = fire_due(now)
         steps.append(step)
         dispatch(step.released, now=now)
-        if step.fired + step.queued + step.skipped < FIRE_BATCH:
+        if step.handled < FIRE_BATCH:
             return steps
 
 

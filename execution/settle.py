@@ -21,9 +21,9 @@ from jobs.config import FailureStrategy
 from jobs.events import Event, emit
 from jobs.registry import registry
 from occurrences import transitions
-from occurrences.firing import admit_waiting
 from occurrences.models import Occurrence, TaskRun
 from occurrences.states import RUN_OPEN, OccurrenceState, RunState
+from occurrences.waiting import admit_waiting
 
 NEIGHBOUR_FAILED = "a task before or beside it failed"
 
@@ -91,7 +91,9 @@ def _after(runs: list[TaskRun], step: Step, now: datetime) -> list[TaskRun]:
     return runs
 
 
-def close(closed: Sequence[tuple[Occurrence, list[TaskRun], OccurrenceState]], *, now: datetime) -> Settled:
+def close(
+    closed: Sequence[tuple[Occurrence, list[TaskRun], OccurrenceState]], *, now: datetime, reason: str = ""
+) -> Settled:
     """End locked occurrences with an outcome and a report, and let the next in line start."""
     if not closed:
         return Settled()
@@ -100,9 +102,10 @@ def close(closed: Sequence[tuple[Occurrence, list[TaskRun], OccurrenceState]], *
     }
     hookless = {row.id for row, _, _ in closed if not registry.has_hooks(row.job.name)}
     outcomes = {row.id: outcome for row, _, outcome in closed}
-    transitions.finish(outcomes, reports=reports, finalized=hookless, now=now)
+    transitions.finish(outcomes, reports=reports, finalized=hookless, now=now, reason=reason)
     for row, _, outcome in closed:
         emit(Event.OCCURRENCE_FINISHED, job=row.job.name, occurrence=row.shown_id, outcome=outcome)
     # The slot is free: the next in line starts in the same transaction.
-    admitted = admit_waiting({row.job_id for row, _, _ in closed}, now=now)
+    jobs, pools = {row.job_id for row, _, _ in closed}, {row.pool for row, _, _ in closed}
+    admitted = admit_waiting(jobs=jobs, pools=pools, now=now)
     return Settled(admitted, tuple(row.id for row, _, _ in closed))

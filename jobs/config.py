@@ -15,8 +15,11 @@ from zoneinfo import ZoneInfo
 from jobs.durations import duration, format_duration
 from jobs.errors import DefinitionError
 from jobs.retry import Retry
+from schedules import ScheduleError, krontab
 
 Json = Any
+LONGEST_NAME = 100
+MOST_PRIORITY = 1000
 
 
 class Mode(StrEnum):
@@ -28,6 +31,8 @@ class Overlap(StrEnum):
     SKIP = "skip"
     ALLOW = "allow"
     QUEUE = "queue"
+    REPLACE = "replace"
+    QUEUE_LATEST = "queue_latest"
 
 
 class FailureStrategy(StrEnum):
@@ -58,7 +63,11 @@ class Config:
     recovery_max_occurrences: int | None = None
     recovery_max_duration: timedelta | None = None
     misfire_grace: timedelta = timedelta(seconds=60)
+    pool: str = "default"
+    priority: int = 0
     queue: str = "default"
+    spread: str | None = None
+    retention: timedelta | None = None
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def dumped(self, keys: frozenset[str] | None = None) -> dict[str, Json]:
@@ -102,9 +111,23 @@ def _count(value: object) -> int:
 
 
 def _name(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("expected a name")
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_NAME:
+        raise ValueError(f"expected a name of 1 to {LONGEST_NAME} characters")
     return value
+
+
+def _priority(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST_PRIORITY:
+        raise ValueError(f"expected a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}")
+    return value
+
+
+def _spread(value: object) -> str:
+    try:
+        krontab.parse_spread(str(value))
+    except ScheduleError as error:
+        raise ValueError(f"expected modifiers such as @win(after,1h) @dist(uniform): {error}") from None
+    return str(value)
 
 
 def _retry(value: object) -> Retry:
@@ -135,7 +158,11 @@ KEYS: Mapping[str, Key] = {
     "recovery_max_occurrences": Key(partial(_optional, _count)),
     "recovery_max_duration": Key(partial(_optional, duration), _dump_optional),
     "misfire_grace": Key(duration, format_duration),
+    "pool": Key(_name),
+    "priority": Key(_priority),
     "queue": Key(_name),
+    "spread": Key(partial(_optional, _spread)),
+    "retention": Key(partial(_optional, duration), _dump_optional),
 }
 TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "queue"})
 

@@ -1,57 +1,109 @@
-"""Due occurrences and what is already active → fire, queue or skip each of them. Pure."""
+"""Due occurrences, what is active, and free slots → fire, queue, skip or miss each of them. Pure."""
 
-from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from jobs.config import Overlap
+from jobs.models import Job
 from occurrences.models import Cause, Occurrence
 
 NO_TASKS = "no tasks"
 BROKEN = "unusable configuration"
+MAX_REACHED = "max"
+SUPERSEDED = "superseded"
+KEEPS_LATEST = frozenset({Overlap.QUEUE_LATEST, Overlap.REPLACE})
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the ledger holds at this moment, read under the locks that keep it so."""
+
+    now: datetime
+    with_tasks: Set[UUID]
+    busy: Set[UUID] = frozenset()  # jobs with an exclusive occurrence active or, for newcomers, in line
+    broken: Set[UUID] = frozenset()
+    starts_left: Mapping[UUID, int] = field(default_factory=dict)  # only jobs with a `max`
+    free: Mapping[str, int] = field(default_factory=dict)  # only pools that could run out
 
 
 @dataclass(frozen=True)
 class Admission:
-    fire: tuple[Occurrence, ...]
-    queue: tuple[Occurrence, ...]
-    skip: dict[str, list[UUID]]
+    fire: tuple[Occurrence, ...] = ()
+    queue: Mapping[str, list[Occurrence]] = field(default_factory=dict)
+    skip: Mapping[str, list[UUID]] = field(default_factory=dict)
+    miss: tuple[UUID, ...] = ()
 
 
-def admit(
-    due: Iterable[Occurrence],
-    *,
-    busy: Set[UUID],
-    with_tasks: Set[UUID],
-    broken: Set[UUID] = frozenset(),
-) -> Admission:
-    """`due` in the order they shall start; `busy` jobs have an active exclusive occurrence."""
-    taken = set(busy)
+def admit(due: Iterable[Occurrence], facts: Facts) -> Admission:
+    """Slots go by priority, then by chosen time; within a job the earlier one comes first."""
+    taken = set(facts.busy)
+    used: Counter[str] = Counter()
+    started: Counter[UUID] = Counter()
     fire: list[Occurrence] = []
-    queue: list[Occurrence] = []
+    queue: dict[str, list[Occurrence]] = {}
     skip: dict[str, list[UUID]] = {}
-    for occurrence in due:
-        if reason := _refusal(occurrence, with_tasks, broken):
-            skip.setdefault(reason, []).append(occurrence.id)
-        elif not occurrence.exclusive or occurrence.job_id not in taken:
-            fire.append(occurrence)
-            taken |= {occurrence.job_id} if occurrence.exclusive else set()
-        elif occurrence.config["overlap"] == Overlap.QUEUE:
-            queue.append(occurrence)
+    miss: list[UUID] = []
+    for row in sorted(due, key=in_line):
+        if row.expires_at is not None and row.expires_at < facts.now:
+            miss.append(row.id)
+        elif reason := _refusal(row, facts, started):
+            skip.setdefault(reason, []).append(row.id)
+        elif row.exclusive and row.job_id in taken:
+            _wait_or_skip(row, queue, skip)
+        elif row.pool in facts.free and used[row.pool] >= facts.free[row.pool]:
+            queue.setdefault("pool", []).append(row)
+            # It holds its job's place: a later one of the same job must not overtake it.
+            taken |= {row.job_id} if row.exclusive else set()
         else:
-            skip.setdefault("overlap", []).append(occurrence.id)
-    return Admission(tuple(fire), tuple(queue), skip)
+            fire.append(row)
+            used[row.pool] += 1
+            started[row.job_id] += _counts(row)
+            taken |= {row.job_id} if row.exclusive else set()
+    return Admission(tuple(fire), queue, skip, tuple(miss))
 
 
-def _refusal(occurrence: Occurrence, with_tasks: Set[UUID], broken: Set[UUID]) -> str:
+def in_line(row: Occurrence) -> tuple[int, datetime, UUID]:
+    return (-row.priority, row.run_at, row.id)
+
+
+def _wait_or_skip(row: Occurrence, queue: dict[str, list[Occurrence]], skip: dict[str, list[UUID]]) -> None:
+    overlap = Overlap(row.config["overlap"])
+    # What a recovery strategy decided to run shall run: one after the other, not skipped by its own kind.
+    if overlap is Overlap.SKIP and row.cause != Cause.RECOVERY:
+        skip.setdefault("overlap", []).append(row.id)
+        return
+    waiting = queue.setdefault("overlap", [])
+    if overlap in KEEPS_LATEST:
+        older = [other for other in waiting if other.job_id == row.job_id]
+        skip.setdefault(SUPERSEDED, []).extend(other.id for other in older)
+        waiting[:] = [other for other in waiting if other.job_id != row.job_id]
+    waiting.append(row)
+
+
+def _counts(row: Occurrence) -> int:
+    """`max` bounds what the schedule starts; a manual run or a replay is beside it."""
+    return int(row.cause in (Cause.SCHEDULE, Cause.RECOVERY))
+
+
+def _refusal(row: Occurrence, facts: Facts, started: Mapping[UUID, int]) -> str:
     """Why it must not run at all; a manual run goes ahead even when the schedule is held."""
-    job = occurrence.job
-    if job.id in broken:
+    job = row.job
+    if job.id in facts.broken:
         return BROKEN
-    if job.id not in with_tasks:
+    if job.id not in facts.with_tasks:
         return NO_TASKS
-    if occurrence.cause == Cause.MANUAL:
+    if row.cause == Cause.MANUAL:
         return ""
+    left = facts.starts_left.get(job.id)
+    if left is not None and _counts(row) and started[job.id] >= left:
+        return MAX_REACHED
+    return _held(job)
+
+
+def _held(job: Job) -> str:
     if job.removed:
         return "removed"
     if not job.enabled:

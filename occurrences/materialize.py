@@ -17,9 +17,10 @@ from jobs.config import Config, Overlap
 from jobs.events import Event, emit
 from jobs.models import Job, Origin
 from jobs.scheduling import job_config, schedule_of
+from occurrences.choosing import choose, reach_before, starts_left
 from occurrences.ids import occurrence_id
 from occurrences.models import Cause, Cursor, Occurrence
-from occurrences.planning import chosen, plan
+from occurrences.planning import LOOKAHEAD, plan
 from occurrences.states import OccurrenceState
 from schedules import Schedule
 
@@ -79,7 +80,10 @@ def _advance(cursor: Cursor, now: datetime) -> list[Occurrence]:
     start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
     try:
         schedule, config = schedule_of(job), job_config(job)
-        ahead = plan(schedule, start=start, now=now)
+        if starts_left(schedule, cursor.starts) == 0:
+            return []
+        ahead = plan(schedule, start=start, now=now, lookahead=LOOKAHEAD + reach_before(schedule, config))
+        rows = [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
     except Exception as error:  # noqa: BLE001 - rows are edited by any road, and a kind may be user code
         # One broken job must not stop the others.
         cursor.problem = f"{type(error).__name__}: {error}"
@@ -87,7 +91,7 @@ def _advance(cursor: Cursor, now: datetime) -> list[Occurrence]:
         return []
     cursor.planned_until, cursor.plan_at = ahead.planned_until, ahead.plan_at
     cursor.settled_until = max(cursor.settled_until, min(now, ahead.planned_until))
-    return [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
+    return rows
 
 
 def plannable(job: Job) -> bool:
@@ -98,14 +102,19 @@ def plannable(job: Job) -> bool:
 def planned_row(
     job: Job, schedule: Schedule, config: Config, scheduled_for: datetime, now: datetime
 ) -> Occurrence:
-    run_at = chosen(schedule, job.name, scheduled_for)
+    choice = choose(schedule, config, job.name, scheduled_for)
+    columns: dict[str, object] = {"late_at": choice.run_at + config.misfire_grace}
+    if choice.refusal:
+        columns |= {"state": OccurrenceState.SKIPPED, "reason": choice.refusal}
+        columns |= {"finished_at": now, "finalized_at": now}
     return new_occurrence(
         job,
         config,
         scheduled_for=scheduled_for,
-        run_at=run_at,
-        late_at=run_at + config.misfire_grace,
+        run_at=choice.run_at,
         now=now,
+        expires_at=choice.expires_at,
+        **columns,
     )
 
 
@@ -125,6 +134,8 @@ def new_occurrence(
         scheduled_for=scheduled_for,
         run_at=run_at,
         exclusive=config.overlap is not Overlap.ALLOW,
+        pool=config.pool,
+        priority=config.priority,
         config=config.dumped(),
         execution_timeout=config.execution_timeout,
         created_at=now,

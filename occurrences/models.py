@@ -50,6 +50,9 @@ class Cursor(models.Model):
     planned_until = models.DateTimeField(null=True, help_text="Look-ahead; null after an edit.")
     plan_at = models.DateTimeField(null=True, help_text="When planning is next needed; null: nothing ahead.")
     problem = models.TextField(blank=True, default="", help_text="Why it cannot be planned.")
+    starts = models.PositiveIntegerField(
+        default=0, help_text="Starts its schedule has had; `max` bounds them."
+    )
 
     objects = CursorQuerySet.as_manager()
 
@@ -61,6 +64,34 @@ class Cursor(models.Model):
 
     def __str__(self) -> str:
         return f"cursor of {self.job_id}"
+
+
+class Pool(models.Model):
+    """How many occurrences may be active at once; its row is the mutex of admission into it."""
+
+    name = models.CharField(primary_key=True, max_length=100)
+    size = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class IdempotencyKey(models.Model):
+    """A second trigger with the same key, within its time, finds the first one's occurrence (TSK-4)."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, db_index=False)
+    key = models.CharField(max_length=200)
+    occurrence = models.ForeignKey("Occurrence", on_delete=models.CASCADE)
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "key"], name="one_occurrence_per_key")]
+
+    def __str__(self) -> str:
+        return self.key
 
 
 class OccurrenceQuerySet(models.QuerySet["Occurrence"]):
@@ -98,6 +129,9 @@ class Occurrence(models.Model):
     state = models.CharField(max_length=24, choices=OccurrenceState, default=OccurrenceState.PENDING)
     reason = models.CharField(max_length=200, blank=True, default="")
     exclusive = models.BooleanField(help_text="Refuses a second active occurrence of its job.")
+    pool = models.CharField(max_length=100, default="default", help_text="Whose slots it takes.")
+    priority = models.IntegerField(default=0, help_text="Higher starts first when slots are scarce.")
+    expires_at = models.DateTimeField(null=True, help_text="Must not start after it: the schedule's window.")
     config = models.JSONField(default=dict, help_text="Effective configuration it runs with.")
     overrides = models.JSONField(default=dict, help_text="What this one occurrence overrides.")
     args = models.JSONField(default=dict, help_text="Arguments of a manual run.")
@@ -121,6 +155,13 @@ class Occurrence(models.Model):
         indexes = [
             # Firing: `state = pending AND run_at <= now ORDER BY run_at`.
             models.Index(fields=["run_at"], condition=Q(state="pending"), name="occurrence_due"),
+            # Admission: who is next in a pool; how many slots of it are taken.
+            models.Index(
+                fields=["pool", "-priority", "run_at"], condition=Q(state="queued"), name="occurrence_in_line"
+            ),
+            models.Index(
+                fields=["pool"], condition=Q(state__in=OCCURRENCE_ACTIVE), name="occurrence_in_pool"
+            ),
             # Admission: the oldest waiting occurrence of a job.
             models.Index(fields=["job", "run_at"], condition=Q(state="queued"), name="occurrence_waiting"),
             # Sweeps over what is under way: `state IN active AND deadline_at <= now`.

@@ -7,7 +7,7 @@ job's next occurrence is always a row.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from schedules import Expression, Schedule
+from schedules import Schedule
 
 LOOKAHEAD = timedelta(seconds=60)
 MOST_PER_JOB = 1000
@@ -22,23 +22,16 @@ class Plan:
     plan_at: datetime | None
 
 
-def plan(schedule: Schedule, *, start: datetime, now: datetime) -> Plan:
+def plan(schedule: Schedule, *, start: datetime, now: datetime, lookahead: timedelta = LOOKAHEAD) -> Plan:
     instants: list[datetime] = []
     reached = start
     while len(instants) < MOST_PER_JOB:
         instant = schedule.next_after(reached)
         if instant is None:
             return Plan(tuple(instants), reached, plan_at=None)
-        if instant > now + LOOKAHEAD and reached > now:
+        if instant > now + lookahead and reached > now:
             break
         instants.append(instant)
         reached = instant
     # A plan cut short by MOST_PER_JOB ends in the past, so `plan_at` is due at once: the rest follows.
     return Plan(tuple(instants), reached, plan_at=reached)
-
-
-def chosen(schedule: Schedule, trigger: str, scheduled_for: datetime) -> datetime:
-    """The nominal instant plus stagger and jitter: drawn once, then stored."""
-    if not isinstance(schedule, Expression):
-        return scheduled_for
-    return scheduled_for + schedule.stagger_for(trigger) + schedule.jitter_for(trigger, scheduled_for)

@@ -1,7 +1,7 @@
 """The states of an occurrence, a task run and an attempt, and every move between them.
 
 These tables are the law: `transitions.py` is the only writer of a state column and takes its guards
-from here; the state chart in docs/architecture.md is compared with them by a test.
+from here; the state chart in docs/states.md is compared with them by a test.
 """
 
 from collections.abc import Mapping

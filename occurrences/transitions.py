@@ -62,6 +62,7 @@ def finish(
     reports: Mapping[UUID, Mapping[str, Any]],
     finalized: Ids,
     now: datetime,
+    reason: str = "",
 ) -> int:
     """Close occurrences, each with its outcome and report; `finalized` owe no hook."""
     changed = 0
@@ -71,6 +72,7 @@ def finish(
             ids,
             outcome,
             now=now,
+            reason=reason,
             report=_per_row(Occurrence, "report", {id_: reports[id_] for id_ in ids}),
             finalized_at=_per_row(
                 Occurrence, "finalized_at", {id_: now if id_ in finalized else None for id_ in ids}

@@ -19,8 +19,8 @@ BEGIN
 END $$;
 CREATE OR REPLACE FUNCTION punctual_job_edited() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO occurrences_cursor (job_id, settled_until, planned_until, plan_at, problem)
-  VALUES (NEW.id, NEW.created_at, NULL, '{epoch}+00', '')
+  INSERT INTO occurrences_cursor (job_id, settled_until, planned_until, plan_at, problem, starts)
+  VALUES (NEW.id, NEW.created_at, NULL, '{epoch}+00', '', 0)
   ON CONFLICT (job_id) DO UPDATE SET planned_until = NULL, plan_at = '{epoch}+00';
   RETURN NULL;
 END $$;
@@ -46,8 +46,9 @@ SQLITE = (
     """
     CREATE TRIGGER punctual_job_added AFTER INSERT ON jobs_job
     BEGIN
-      INSERT OR IGNORE INTO occurrences_cursor (job_id, settled_until, planned_until, plan_at, problem)
-      VALUES (NEW.id, NEW.created_at, NULL, '{epoch}', '');
+      INSERT OR IGNORE INTO occurrences_cursor
+        (job_id, settled_until, planned_until, plan_at, problem, starts)
+      VALUES (NEW.id, NEW.created_at, NULL, '{epoch}', '', 0);
     END
     """,
 )

@@ -49,7 +49,8 @@ def _dispose(rows: Iterable[Occurrence], now: datetime) -> CaughtUp:
         keep = to_execute(loaded(late[-1].config), [row.scheduled_for for row in late], now)
         recovered += [row.id for row in late if row.scheduled_for in keep]
         missed += [row.id for row in late if row.scheduled_for not in keep]
-        emit(Event.OCCURRENCE_RECOVERED, job=late[-1].job.name, late=len(late), run=len(keep))
+        event = Event.OCCURRENCE_RECOVERED if keep else Event.OCCURRENCE_MISSED
+        emit(event, job=late[-1].job.name, late=len(late), run=len(keep))
     transitions.recover(recovered)
     transitions.miss(missed, reason="downtime", now=now)
     return CaughtUp(jobs=jobs, recovered=len(recovered), missed=len(missed))

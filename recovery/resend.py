@@ -27,8 +27,9 @@ def resend(now: datetime, *, limit: int = BATCH) -> Resent:
     unsent = _ids(TaskRun.objects.unsent(now - UNSENT_AFTER).order_by("available_at"), limit)
     lost = _ids(TaskRun.objects.unclaimed(now - LOST_AFTER).order_by("dispatched_at"), limit)
     if unsent or lost:
-        sent = dispatch([*unsent, *lost], now=now, chords=False)
-        emit(Event.RUN_RESENT, unsent=len(unsent), lost=len(lost), sent=sent.sent)
+        sent = dispatch([*unsent, *lost], now=now, chords=False).sent
+        if sent:
+            emit(Event.RUN_RESENT, unsent=len(unsent), lost=len(lost), sent=sent)
     return Resent(len(unsent), len(lost))
 
 

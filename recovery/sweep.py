@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from execution.dispatch import dispatch
 from recovery.reaper import reap
+from recovery.replaced import end_replaced
 from recovery.resend import resend
 from recovery.stale import end_overdue
 from recovery.unsettled import ask_to_settle
@@ -25,13 +26,14 @@ class Swept:
 def run_once(now: datetime) -> Swept:
     reaped = reap(now)
     stale = end_overdue(now)
+    replaced = end_replaced(now)
     admitted = admit_stranded(now)
-    dispatch([*reaped.settled.released, *stale.released, *admitted], now=now)
+    dispatch([*reaped.settled.released, *stale.released, *replaced.released, *admitted], now=now)
     resent = resend(now)
     return Swept(
         lost=reaped.lost,
         stale=len(stale.finished),
         resent=resent.unsent + resent.lost,
-        asked=ask_to_settle(now, just_ended=(*reaped.settled.finished, *stale.finished)),
+        asked=ask_to_settle(now, just_ended=(*reaped.settled.finished, *stale.finished, *replaced.finished)),
         admitted=len(admitted),
     )

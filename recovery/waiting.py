@@ -1,22 +1,18 @@
-"""Queued occurrences whose job has nothing active → admitted: whoever freed the slot died too soon."""
+"""Waiting occurrences that could start → admitted: whoever freed their slot died too soon."""
 
 from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
 
-from occurrences.firing import admit_waiting
 from occurrences.models import Occurrence
-
-BATCH = 200
+from occurrences.waiting import BATCH, admit_waiting
 
 
 def admit_stranded(now: datetime, *, limit: int = BATCH) -> tuple[UUID, ...]:
-    active = Occurrence.objects.active().filter(job=OuterRef("job"), exclusive=True)
-    stranded = Occurrence.objects.waiting().filter(~Exists(active))
-    jobs = list(stranded.order_by("job_id").values_list("job_id", flat=True).distinct()[:limit])
-    if not jobs:
+    """Every pool with a line is looked at; a pool that is full costs one count."""
+    lines = Occurrence.objects.waiting().order_by().values_list("pool", flat=True).distinct()
+    if not (pools := sorted(lines)):
         return ()
     with transaction.atomic():
-        return admit_waiting(jobs, now=now)
+        return admit_waiting(pools=pools, now=now, limit=limit)

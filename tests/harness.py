@@ -31,6 +31,7 @@ START = datetime(2026, 1, 5, 12, 0, 30, tzinfo=UTC)  # half a minute into a minu
 class Harness:
     now: datetime = START
     received: list[tuple[str, list[Any]]] = field(default_factory=list)
+    worked: list[UUID] = field(default_factory=list)
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -61,14 +62,23 @@ class Harness:
 
     def work(self) -> int:
         """Work off every message there is, and those that follow from them."""
-        done = 0
-        while (message := self.take()) is not None:
-            name, argument = message
-            if name == RUN:
-                done += work([UUID(id_) for id_ in argument], worker="harness/1", clock=self.clock)
-            else:
-                settle_now([UUID(argument)], clock=self.clock)
-        return done
+        before = len(self.worked)
+        while self.step():
+            pass
+        return len(self.worked) - before
+
+    def step(self) -> bool:
+        """Work off one message; False when there is none."""
+        message = self.take()
+        if message is None:
+            return False
+        name, argument = message
+        if name == RUN:
+            runs = [UUID(id_) for id_ in argument]
+            self.worked += runs[: work(runs, worker="harness/1", clock=self.clock)]
+        else:
+            settle_now([UUID(argument)], clock=self.clock)
+        return True
 
     def crash_worker(self) -> Claimed:
         """A worker takes a message, claims its runs, and is never heard of again."""

@@ -15,7 +15,7 @@ from jobs.models import Job as JobRow
 from jobs.registry import registry
 from occurrences.firing import fire_due
 from occurrences.materialize import plan_due
-from occurrences.models import Occurrence
+from occurrences.models import Occurrence, Pool
 from recovery import sweep
 from tests.harness import Harness, states_of
 
@@ -265,6 +265,7 @@ def test_a_waiting_occurrence_is_admitted_even_if_nobody_was_left_to_do_it(harne
 
 
 def test_a_tick_takes_the_same_number_of_statements_whatever_is_due(harness: Harness) -> None:
+    Pool.objects.create(name="default", size=100)
     statements = []
     for size in (3, 40):
         for number in range(size):

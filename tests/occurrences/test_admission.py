@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.models import Job
-from occurrences.admission import Admission, admit
+from occurrences.admission import Admission, Facts, admit
 from occurrences.models import Cause, Occurrence
 from tests.occurrences.ledger import a_job, an_occurrence
 
@@ -23,11 +23,11 @@ def due(job: Job, overlap: str = "skip", cause: Cause = Cause.SCHEDULE) -> Occur
 
 
 def admitted(*rows: Occurrence, busy: Set[UUID] = frozenset(), idle: Set[UUID] = frozenset()) -> Admission:
-    return admit(rows, busy=busy, with_tasks={row.job_id for row in rows} - idle)
+    return admit(rows, Facts(NOW, {row.job_id for row in rows} - idle, busy))
 
 
 def test_nothing_due_admits_nothing() -> None:
-    assert admitted() == Admission((), (), {})
+    assert admitted() == Admission()
 
 
 @pytest.mark.req("OCC-4")
@@ -38,7 +38,7 @@ def test_three_due_at_once_of_a_free_job(overlap: str, fired: int, queued: int, 
     rows = [due(JOBS[0], overlap) for _ in range(3)]
     result = admitted(*rows)
     assert result.fire == tuple(rows[:fired]), "the first in line starts"
-    assert result.queue == tuple(rows[fired : fired + queued])
+    assert result.queue.get("overlap", []) == rows[fired : fired + queued]
     assert result.skip == ({"overlap": [row.id for row in rows[1:]]} if skipped else {})
 
 
@@ -47,7 +47,11 @@ def test_three_due_at_once_of_a_free_job(overlap: str, fired: int, queued: int, 
 def test_one_due_of_a_busy_job(overlap: str, place: str) -> None:
     row = due(JOBS[0], overlap)
     result = admitted(row, busy={row.job_id})
-    found = {"fire": list(result.fire), "queue": list(result.queue), "skip": result.skip.get("overlap", [])}
+    found = {
+        "fire": list(result.fire),
+        "queue": result.queue.get("overlap", []),
+        "skip": result.skip.get("overlap", []),
+    }
     assert {name for name, rows in found.items() if rows} == {place}
 
 
@@ -74,15 +78,15 @@ def test_what_holds_a_job_skips_its_occurrences_except_manual_ones(
     row = due(a_job("held", NOW, **state), cause=cause)
     result = admitted(row)
     if cause is Cause.MANUAL:
-        assert result == Admission((row,), (), {})
+        assert result == Admission((row,))
     else:
-        assert result == Admission((), (), {reason: [row.id]})
+        assert result == Admission(skip={reason: [row.id]})
 
 
 @pytest.mark.parametrize("cause", Cause)
 def test_a_job_without_tasks_cannot_run_whoever_asks(cause: Cause) -> None:
     row = due(JOBS[0], cause=cause)
-    assert admitted(row, idle={row.job_id}) == Admission((), (), {"no tasks": [row.id]})
+    assert admitted(row, idle={row.job_id}) == Admission(skip={"no tasks": [row.id]})
 
 
 def test_a_skipped_occurrence_does_not_take_the_slot() -> None:
@@ -107,6 +111,6 @@ def test_never_two_exclusive_of_one_job_and_nobody_is_forgotten(
     assert len(exclusive) == len(set(exclusive))
     assert not busy.intersection(exclusive)
     skipped = [id_ for ids in result.skip.values() for id_ in ids]
-    placed = [row.id for row in (*result.fire, *result.queue)] + skipped
+    placed = [row.id for row in (*result.fire, *result.queue.get("overlap", []))] + skipped
     assert sorted(placed) == sorted(row.id for row in rows)
     assert [row.run_at for row in result.fire] == sorted(row.run_at for row in result.fire)

@@ -11,7 +11,7 @@ from django.db import IntegrityError, models, transaction
 from jobs.ids import job_id, task_id
 from jobs.models import Job, JobVersion, Task
 from occurrences.ids import attempt_id, occurrence_id, run_id
-from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.models import Attempt, IdempotencyKey, Occurrence, TaskRun
 from occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,
@@ -271,6 +271,21 @@ def test_a_name_belongs_to_one_job_and_is_not_empty(job: Job, now: datetime) -> 
         make_job("", now)
 
 
+@pytest.mark.req("TSK-4")
+def test_an_idempotency_key_belongs_to_one_occurrence_of_its_job(
+    occurrence: Occurrence, now: datetime
+) -> None:
+    row: dict[str, Any] = {
+        "job": occurrence.job,
+        "key": "order-7",
+        "occurrence": occurrence,
+        "expires_at": now,
+    }
+    IdempotencyKey.objects.create(**row)
+    with pytest.raises(IntegrityError):
+        IdempotencyKey.objects.create(**row)
+
+
 def test_a_job_version_counts_from_one(now: datetime) -> None:
     with refused("job_version_starts_at_one"):
         make_job("report", now, version=0)
@@ -305,6 +320,7 @@ def test_no_constraint_goes_without_a_test() -> None:
         "versions_start_at_one",
         "task_has_a_name",
         "one_active_occurrence_per_exclusive_job",
+        "one_occurrence_per_key",
         "occurrence_state_is_known",
         "occurrence_finished_iff_final",
         "occurrence_running_has_started",

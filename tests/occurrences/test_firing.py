@@ -6,10 +6,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Job, Task
-from occurrences.firing import Fired, admit_waiting, fire_due
+from occurrences.firing import Fired, fire_due
 from occurrences.ids import run_id
-from occurrences.models import Occurrence, TaskRun
+from occurrences.models import Occurrence, Pool, TaskRun
 from occurrences.states import OccurrenceState
+from occurrences.waiting import admit_waiting
 from tests.occurrences.ledger import a_job, a_task, an_occurrence, saved
 
 pytestmark = pytest.mark.django_db
@@ -169,7 +170,7 @@ def test_the_oldest_waiting_occurrence_of_each_free_job_is_admitted() -> None:
         saved(an_occurrence(free, NOW - offset * SECOND, S.QUEUED))
     saved(an_occurrence(busy, NOW - SECOND, S.RUNNING))
     saved(an_occurrence(busy, NOW, S.QUEUED))
-    released = admit_waiting([free.id, busy.id], now=NOW)
+    released = admit_waiting(jobs=[free.id, busy.id], now=NOW)
     assert len(released) == 1
     assert states("free") == ["dispatched", "queued"]
     assert states("busy") == ["running", "queued"]
@@ -179,19 +180,20 @@ def test_a_waiting_occurrence_whose_tasks_are_gone_is_skipped_and_the_next_is_no
     job = make(config={"overlap": "queue"})
     saved(an_occurrence(job, NOW, S.QUEUED))
     Task.objects.update(retired_at=NOW)
-    assert admit_waiting([job.id], now=NOW) == ()
+    assert admit_waiting(jobs=[job.id], now=NOW) == ()
     assert states() == ["skipped"]
 
 
 def test_admitting_with_nobody_waiting_is_one_read() -> None:
     job = make()
     with CaptureQueriesContext(connection) as queries:
-        assert admit_waiting([job.id], now=NOW) == ()
+        assert admit_waiting(jobs=[job.id], now=NOW) == ()
     assert len(queries) == 1
 
 
 def test_the_number_of_statements_does_not_depend_on_what_is_due() -> None:
     costs = []
+    Pool.objects.update_or_create(name="default", defaults={"size": 1000})
     for size in (1, 50):
         for number in range(size):
             saved(an_occurrence(make(f"job-{size}-{number}", tasks=2), NOW))

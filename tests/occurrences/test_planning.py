@@ -1,12 +1,11 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import schedules
-from occurrences.planning import LOOKAHEAD, MOST_PER_JOB, chosen, plan
+from occurrences.planning import LOOKAHEAD, MOST_PER_JOB, plan
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -106,16 +105,3 @@ def test_a_long_backlog_is_cut_into_portions_that_are_due_at_once() -> None:
     made = plan(schedule, start=NOW, now=now)
     assert len(made.instants) == MOST_PER_JOB
     assert made.plan_at == NOW + timedelta(seconds=MOST_PER_JOB) < now
-
-
-@pytest.mark.req("CHX-11")
-def test_the_chosen_time_is_the_nominal_one_plus_stagger_and_jitter() -> None:
-    schedule = schedules.parse("0 * * * * {stagger:30s, jitter:10s}")
-    delay = chosen(schedule, "my-trigger", NOW) - NOW
-    assert timedelta(milliseconds=4970) <= delay < timedelta(milliseconds=4970) + 10 * SECOND
-    assert chosen(schedule, "my-trigger", NOW) == NOW + delay, "drawn the same on every machine"
-    assert chosen(schedules.parse("0 * * * *"), "my-trigger", NOW) == NOW
-
-
-def test_a_schedule_of_the_user_s_own_kind_starts_when_it_says() -> None:
-    assert chosen(Listed(NOW), "job", NOW) == NOW

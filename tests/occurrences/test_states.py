@@ -58,9 +58,7 @@ def test_an_occurrence_moves_along_the_documented_arrows_and_no_others() -> None
 
 @pytest.mark.req("OCC-3")
 def test_final_occurrence_states_have_no_way_out_and_open_ones_do() -> None:
-    assert {state for state in OccurrenceState if state not in OCCURRENCE_MOVES} == set(
-        OCCURRENCE_FINAL
-    )
+    assert {state for state in OccurrenceState if state not in OCCURRENCE_MOVES} == set(OCCURRENCE_FINAL)
     assert set(OCCURRENCE_OPEN) | set(OCCURRENCE_FINAL) == set(OccurrenceState)
     assert set(OCCURRENCE_ACTIVE) < set(OCCURRENCE_OPEN)
 
@@ -87,9 +85,7 @@ def test_every_state_can_be_reached_from_the_first() -> None:
 @pytest.mark.parametrize("target", OccurrenceState)
 def test_the_guard_of_a_move_is_the_table_read_backwards(target: OccurrenceState) -> None:
     sources = occurrence_sources(target)
-    assert set(sources) == {
-        state for state in OccurrenceState if target in OCCURRENCE_MOVES.get(state, ())
-    }
+    assert set(sources) == {state for state in OccurrenceState if target in OCCURRENCE_MOVES.get(state, ())}
 
 
 def test_an_attempt_is_running_or_over() -> None:

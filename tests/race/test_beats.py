@@ -9,7 +9,7 @@ from execution.claim import claim
 from jobs import Job, Retry
 from occurrences.firing import Fired, fire_due
 from occurrences.materialize import Planned, plan_due
-from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.models import Attempt, Occurrence, Pool, TaskRun
 from occurrences.states import OccurrenceState
 from recovery.catchup import catch_up
 from recovery.reaper import Reaped, reap
@@ -58,6 +58,7 @@ def test_four_beats_fire_300_due_rows_once_each_and_never_two_of_an_exclusive_jo
     for number, name in enumerate(names(50)):
         overlap = ("skip", "queue", "allow")[number % 3]
         Job(name, "*/10 * * * * *", overlap=overlap, mode="parallel").task(noop)
+    Pool.objects.create(name="default", size=1000)
     harness.sync()
     plan_due(harness.now)
     assert Occurrence.objects.count() == 300

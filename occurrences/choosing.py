@@ -1,0 +1,55 @@
+"""A nominal instant, the schedule's options, the job's spread → when it starts, or why not. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from jobs.config import Config
+from schedules import Expression, Schedule, krontab
+from schedules.kron import DecisionResult
+
+WINDOW = "window"
+UNSCHEDULABLE = "unschedulable"
+
+
+@dataclass(frozen=True)
+class Choice:
+    run_at: datetime
+    expires_at: datetime | None = None
+    refusal: str = ""
+
+
+def choose(schedule: Schedule, config: Config, identity: str, scheduled_for: datetime) -> Choice:
+    """Spread first, then stagger and jitter: drawn from the identity, so every beat draws the same."""
+    decided = _decided(schedule, config, identity, scheduled_for)
+    if decided is not None and decided.chosen_time is None:
+        return Choice(scheduled_for, refusal=UNSCHEDULABLE)
+    start = scheduled_for if decided is None else decided.chosen_time or scheduled_for
+    if not isinstance(schedule, Expression):
+        return Choice(start)
+    delay = schedule.stagger_for(identity) + schedule.jitter_for(identity, scheduled_for)
+    window = schedule.options.window
+    late = window is not None and start + delay > scheduled_for + window
+    expires_at = None if window is None else scheduled_for + window
+    return Choice(start + delay, expires_at, refusal=WINDOW if late else "")
+
+
+def starts_left(schedule: Schedule, starts: int) -> int | None:
+    """How many more starts `max` allows; None: any number."""
+    most = schedule.options.max if isinstance(schedule, Expression) else None
+    return None if most is None else max(most - starts, 0)
+
+
+def reach_before(schedule: Schedule, config: Config) -> timedelta:
+    """How long before its nominal instant an occurrence may start: half of an `around` window."""
+    spread = krontab.parse_spread(config.spread) if config.spread else getattr(schedule, "spread", None)
+    if spread is None or spread.window_mode != "around":
+        return timedelta()
+    return timedelta(seconds=spread.window_duration.total_seconds() / 2 + 1)
+
+
+def _decided(schedule: Schedule, config: Config, identity: str, nominal: datetime) -> DecisionResult | None:
+    if config.spread:
+        return krontab.parse_spread(config.spread).decide(identity, nominal, config.timezone)
+    if isinstance(schedule, krontab.Krontab):
+        return schedule.decide(identity, nominal)
+    return None

@@ -1,0 +1,65 @@
+"""Slots or jobs that fell free → the next in line opened: by priority, then by chosen time (OCC-6).
+
+Called inside the transaction that freed the slot, and by the sweeper for slots whose freer died.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q
+
+from occurrences import transitions
+from occurrences.admission import Facts, admit, in_line
+from occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
+from occurrences.opening import open_occurrences, starts_left_of, steps_of
+from occurrences.pools import free_slots
+
+BATCH = 200
+
+
+def admit_waiting(
+    *, jobs: Collection[UUID] = (), pools: Collection[str] = (), now: datetime, limit: int = BATCH
+) -> tuple[UUID, ...]:
+    """Open who may start now, of these jobs and in these pools; returns the runs to send."""
+    candidates = list(_heads(jobs, pools).values_list("id", "job_id", "pool")[:limit])
+    if not candidates:
+        return ()
+    starts = _lock_cursors({job for _, job, _ in candidates})
+    free = free_slots({pool for _, _, pool in candidates})
+    # Looked at again under the locks: another process may have opened them meanwhile.
+    again = Occurrence.objects.waiting().filter(id__in=[id_ for id_, *_ in candidates])
+    rows = sorted(again.select_related("job"), key=in_line)
+    steps, broken = steps_of(starts)
+    left = starts_left_of((row.job for row in rows), starts)
+    admission = admit(rows, Facts(now, steps.keys(), _busy(starts), broken, left, free))
+    for reason, ids in sorted(admission.skip.items()):
+        # Whoever does not fit is waiting already: overlap decides nothing here.
+        if reason != "overlap":
+            transitions.skip(ids, reason=reason, now=now)
+    if admission.miss:
+        transitions.miss(admission.miss, reason="window", now=now)
+    return open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
+
+
+def _heads(jobs: Collection[UUID], pools: Collection[str]) -> OccurrenceQuerySet:
+    """The first in line of each job that has nothing active; of jobs that may overlap, all."""
+    same = {"job": OuterRef("job")}
+    active = Occurrence.objects.active().filter(exclusive=True, **same)
+    earlier = Occurrence.objects.waiting().filter(
+        Q(run_at__lt=OuterRef("run_at")) | Q(run_at=OuterRef("run_at"), id__lt=OuterRef("id")), **same
+    )
+    free = Q(exclusive=False) | (~Exists(active) & ~Exists(earlier))
+    rows = Occurrence.objects.waiting().filter(Q(job__in=jobs) | Q(pool__in=pools))
+    return rows.filter(free).order_by("-priority", "run_at", "id")
+
+
+def _lock_cursors(jobs: Collection[UUID]) -> dict[UUID, int]:
+    # Ordered, so that two settling workers wait for each other instead of deadlocking.
+    rows = Cursor.objects.filter(job__in=jobs).order_by("job_id")
+    return dict(rows.select_for_update(no_key=True).values_list("job_id", "starts"))
+
+
+def _busy(jobs: Collection[UUID]) -> set[UUID]:
+    active = Occurrence.objects.active().filter(job__in=jobs, exclusive=True)
+    return set(active.values_list("job_id", flat=True))
