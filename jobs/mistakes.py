@@ -40,9 +40,10 @@ def _owner(data: object) -> dict[str, Any]:
 
 
 def _parts(data: object) -> Iterator[dict[str, Any]]:
-    given: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
-    for key in dict.fromkeys((*GOOD, *given)):
-        match key, given.get(key):
+    if not isinstance(data, Mapping):
+        return
+    for key in dict.fromkeys((*GOOD, *data)):
+        match key, data.get(key):
             case "config", Mapping() as config:
                 yield from ({"config": {setting: value}} for setting, value in config.items())
             case "tasks", [*tasks] if tasks:

@@ -62,7 +62,8 @@ def apply(options: Options) -> Answer:
     read = entries(files.read(options["file"]), function=options["function"])
     planned = fleet.plan(read.found, now=now, prune=options["prune"])
     if problems := (*read.mistakes, *planned.refused):
-        raise CommandError("\n".join((f"{len(problems)} mistakes, nothing was written:", *problems)))
+        count = "1 mistake" if len(problems) == 1 else f"{len(problems):,} mistakes"
+        raise CommandError("\n".join((f"{count}, nothing was written:", *problems)))
     warn_of_unresolved(entry.definition for entry in read.found)
     if options["dry_run"]:
         return Answer([previewed(planned, change.policy, now)], preview_text, single=True)
