@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import cast
 
 from polling.events import Facts, Signal
@@ -66,7 +66,7 @@ class Trace:
 
 
 class Recorder:
-    """A listener that writes a trace down. Distinct events get distinct times, as the model assumes."""
+    """A listener that writes a trace down; of events at one instant the order tells which was first."""
 
     def __init__(self, clock: Callable[[], datetime], *, zone: str = "UTC") -> None:
         self._clock = clock
@@ -113,7 +113,5 @@ class Recorder:
         return bool(kinds) and isinstance(kinds[-1], InitEnd)
 
     def _next(self) -> datetime:
-        now = self._clock()
-        if not self.events:
-            return now
-        return max(now, self.events[-1].at + timedelta(microseconds=1))
+        # A clock may be set back; the order of events is not.
+        return max([self._clock(), *(event.at for event in self.events[-1:])])

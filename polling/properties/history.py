@@ -28,8 +28,8 @@ class Run:
     index: int
     start: RunStart
     end: RunEnd | None
-    end_index: int | None
     crash: UnexpectedShutdown | None
+    over_index: int | None
 
     @property
     def failed(self) -> bool:
@@ -97,9 +97,9 @@ class History:
         for at, event in enumerate(self.events[index + 1 :], index + 1):
             match event:
                 case RunEnd(task=start.task):
-                    return Run(index, start, event, at, None)
+                    return Run(index, start, event, None, at)
                 case UnexpectedShutdown():
-                    return Run(index, start, None, None, event)
+                    return Run(index, start, None, event, at)
                 case RunStart(task=start.task):
                     break
         return Run(index, start, None, None, None)
@@ -110,12 +110,11 @@ class History:
 
     def open_at(self, index: int) -> list[Run]:
         """Runs that had started and were not over when that event happened."""
-        at = self.events[index].at
         return [
             run
             for runs in self.runs.values()
             for run in runs
-            if run.index < index and (run.over_at is None or run.over_at > at)
+            if run.index < index and (run.over_index is None or run.over_index > index)
         ]
 
     def epoch(self, task: str, index: int) -> Epoch | None:
@@ -178,10 +177,10 @@ class History:
 
     def retry_pending(self, run: Run, epoch: Epoch) -> bool:
         before = self.run_before(run)
-        if before is None or before.end is None or before.end.success or before.end_index is None:
+        if before is None or before.end is None or before.end.success or before.over_index is None:
             return False
         waited = run.start.at >= before.end.at + epoch.rule.retry_delay
-        return waited and epoch.first < before.end_index < run.index
+        return waited and epoch.first < before.over_index < run.index
 
     def interrupted(self, run: Run) -> bool:
         before = self.run_before(run)
