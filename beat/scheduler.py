@@ -7,6 +7,8 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
@@ -50,14 +52,23 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
             super().install_default_entries(data)
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
+        # Each on its own: a broker that takes no periodic task must not keep occurrences from being made.
+        periodic_delay = self._untroubled(partial(super().tick, *args, **kwargs))
+        return min(periodic_delay, self._untroubled(self._tick))
+
+    def _untroubled(self, step: Callable[[], float]) -> float:
         try:
-            delay: float = super().tick(*args, **kwargs)
-            return min(delay, self._tick())
+            return step()
         except TROUBLE as error:
             line = " ".join(str(error).split())[:300]
             emit(Event.BEAT_TROUBLED, level=logging.WARNING, error=type(error).__name__, detail=line)
             close_old_connections()
+            self._heap = None  # upstream has taken the entry off it
             return AFTER_TROUBLE
+
+    def _ensure_connected(self) -> Any:
+        # Upstream waits for the broker, for most of an hour, and ticks no more.
+        return self.connection.ensure_connection(max_retries=1, interval_start=0)
 
     def _tick(self) -> float:
         started = database_now()
@@ -77,6 +88,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
         return True
 
     def reserve(self, entry: Any) -> Any:
+        _ = self.producer  # raises while the broker is down: what cannot be sent is not reserved
         next_entry = super().reserve(entry)
         # The row is written here and now; the later write-back would overwrite what users edit.
         self._dirty.discard(next_entry.name)
