@@ -22,12 +22,13 @@ def checked(data: object) -> Definition | list[DefinitionError]:
         return Definition.load(data)
     except DefinitionError as first:
         good = {**GOOD, **_owner(data)}
-        return [error for part in _parts(data) if (error := _refusal({**good, **part}))] or [first]
+        parts = ({**good, **part} for part in _parts(data))
+        return [error for part in parts if (error := _refusal(part, owner=good["name"]))] or [first]
 
 
-def _refusal(data: object) -> DefinitionError | None:
+def _refusal(data: object, *, owner: str = "job") -> DefinitionError | None:
     try:
-        Definition.load(data)
+        Definition.load(data, owner=owner)
     except DefinitionError as error:
         return error
     return None

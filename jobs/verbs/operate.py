@@ -11,6 +11,8 @@ from jobs.ids import shown
 from jobs.sync import sync
 from jobs.verbs import Answer, Options, Verb, connect
 
+SHOWN = 80  # characters of a bad value
+
 
 def named(parser: ArgumentParser) -> None:
     parser.add_argument("name", help="the job's name")
@@ -18,13 +20,16 @@ def named(parser: ArgumentParser) -> None:
 
 def trigger_arguments(parser: ArgumentParser) -> None:
     named(parser)
-    parser.add_argument("--args", default="{}", help="arguments for ctx.args, a JSON object")
-    parser.add_argument("--config", default="{}", help="settings for this one run, a JSON object")
+    # Django takes an option stored as `args` for positional arguments and drops it.
+    parser.add_argument(
+        "--args", dest="given", default="{}", metavar="JSON", help="arguments for ctx.args, an object"
+    )
+    parser.add_argument("--config", default="{}", metavar="JSON", help="settings for this one run, an object")
 
 
 def trigger(options: Options) -> Answer:
-    given = {key: json_object(f"--{key}", options[key]) for key in ("args", "config")}
-    return Answer([{"occurrence": shown("occ", control.trigger(options["name"], **given))}])
+    args, config = json_object("--args", options["given"]), json_object("--config", options["config"])
+    return Answer([{"occurrence": shown("occ", control.trigger(options["name"], args=args, config=config))}])
 
 
 def pause(options: Options) -> Answer:
@@ -59,9 +64,9 @@ def json_object(option: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DefinitionError(option, text, f"not JSON: {error}") from None
+        raise DefinitionError(option, text[:SHOWN], f"not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise DefinitionError(option, text, "expected a JSON object such as {}")
+        raise DefinitionError(option, text[:SHOWN], "expected a JSON object such as {}")
     return value
 
 
