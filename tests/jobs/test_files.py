@@ -59,7 +59,7 @@ def a_definition(name: str = "job", schedule: str = "@hourly", **fields: Any) ->
     return {"name": name, "schedule": schedule, "tasks": [{"name": "step", "function": "app.step"}]} | fields
 
 
-def a_fleet(*definitions: dict[str, Any]) -> dict[str, Any]:
+def a_fleet(*definitions: object) -> dict[str, Any]:
     return {"jobs": list(definitions)}
 
 
