@@ -25,7 +25,11 @@ OVERRIDES: dict[str, tuple[Any, Any]] = {
     "recovery_max_occurrences": (3, 3),
     "recovery_max_duration": ("24h", "1d"),
     "misfire_grace": ("5m", "5m"),
+    "pool": ("reports", "reports"),
+    "priority": (-5, -5),
     "queue": ("slow", "slow"),
+    "spread": ("@win(after,1h)", "@win(after,1h)"),
+    "retention": ("30d", "30d"),
 }
 
 
@@ -98,6 +102,13 @@ def test_where_a_value_came_from_does_not_make_two_configurations_differ() -> No
         ("recovery_max_occurrences", True, "expected a whole number of at least 1"),
         ("recovery_max_occurrences", "2", "expected a whole number of at least 1"),
         ("recovery_max_duration", "forever", "expected a duration such as 30s"),
+        ("pool", "x" * 101, "expected a name of 1 to 100 characters"),
+        ("priority", 1.5, "expected a whole number from -"),
+        ("priority", 10**9, "expected a whole number from -"),
+        ("priority", True, "expected a whole number from -"),
+        ("spread", "@win(sideways,1h)", "expected modifiers such as @win(after,1h)"),
+        ("spread", 5, "expected modifiers such as @win(after,1h)"),
+        ("retention", "0s", "expected a duration from 1ms to 366d"),
         ("queue", "", "expected a name"),
         ("queue", "  ", "expected a name"),
         ("queue", 7, "expected a name"),

@@ -45,7 +45,8 @@ def test_nothing_to_do_is_a_quiet_sweep(queue: Harness) -> None:
 @pytest.mark.django_db
 def test_one_sweep_returns_everything_that_was_abandoned(queue: Harness) -> None:
     a_bit_of_everything()
-    assert sweep.run_once(NOW + LEASE) == Swept(lost=1, stale=1, resent=1, asked=1, admitted=1)
+    swept = sweep.run_once(NOW + LEASE)
+    assert (swept.lost, swept.stale, swept.resent, swept.asked) == (1, 1, 1, 1)
     assert queue.lose_messages() == 3, "the unsent run, the admitted one, the request to settle"
     assert dict(Occurrence.objects.values_list("job__name", "state")) == {
         "lost": "running",
@@ -61,8 +62,15 @@ def test_a_sweep_without_a_broker_does_all_the_rest() -> None:
     a_bit_of_everything()
     with redis_down():
         swept = sweep.run_once(NOW + LEASE)
-    assert (swept.lost, swept.stale, swept.admitted) == (1, 1, 1)
+    assert (swept.lost, swept.stale) == (1, 1)
     assert TaskRun.objects.filter(state="scheduled", dispatched_at=None).count() == 2
+
+
+@pytest.mark.req("OCC-6")
+def test_a_stranded_occurrence_starts_and_is_sent(queue: Harness, job: Job, task: Task) -> None:
+    saved(an_occurrence(job, NOW, S.QUEUED))
+    assert sweep.run_once(NOW).admitted == 1
+    assert queue.lose_messages() == 1
 
 
 @pytest.mark.req("OCC-4")
