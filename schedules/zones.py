@@ -108,12 +108,15 @@ class Zone:
 
     def spans(self, year: int) -> tuple[Span, ...]:
         """The spans of one UTC year; none outside the supported years."""
+        if not EARLIEST.year <= year <= LATEST.year:
+            return ()
         # A race fills the entry twice with equal values, which is harmless.
         found = self._years.get(year)
         if found is None:
-            found = self._years[year] = _spans_of_year(self.info, year)
-            # The same three values as plain tuples: unpacking them is what the hot path can afford.
-            self.settled[year] = tuple((s.settled_from, s.settled_until, s.shift) for s in found)
+            chain, first, beyond = _chain_of_year(self.info, year)
+            self.settled[year] = _settled(chain, first - _DAY, min(beyond + _DAY, LATEST))
+            inside = (span for span in chain if span.end > first and span.start < beyond)
+            found = self._years[year] = tuple(_cut(span, first, beyond) for span in inside)
         return found
 
     def spans_from(self, instant: datetime) -> Iterator[Span]:
@@ -158,18 +161,28 @@ def _offset(info: tzinfo, instant: datetime) -> timedelta:
     return instant.astimezone(info).utcoffset() or timedelta()
 
 
-def _spans_of_year(info: tzinfo, year: int) -> tuple[Span, ...]:
-    """Offsets sampled daily, each change narrowed down to its second."""
-    if not EARLIEST.year <= year <= LATEST.year:
-        return ()
+def _chain_of_year(info: tzinfo, year: int) -> tuple[list[Span], datetime, datetime]:
+    """Offsets sampled daily, each change narrowed down to its second, with a margin at both ends."""
     first, beyond = datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
     starts = [first - _MARGIN]
     shifts = [_offset(info, starts[0])]
     for change, shift in _changes(info, starts[0], beyond + _MARGIN):
         starts.append(change)
         shifts.append(shift)
-    spans = _chain(starts, shifts, beyond + _MARGIN)
-    return tuple(_cut(span, first, beyond) for span in spans if span.end > first and span.start < beyond)
+    return _chain(starts, shifts, beyond + _MARGIN), first, beyond
+
+
+def _settled(chain: list[Span], low: datetime, high: datetime) -> tuple[Settled, ...]:
+    """Settled stretches as plain tuples, which is what the hot path can afford to unpack.
+
+    They overlap into the neighbouring years by a day: midnight of New Year's Day is the day before
+    in UTC for half of the world.
+    """
+    return tuple(
+        (max(span.settled_from, low), min(span.settled_until, high), span.shift)
+        for span in chain
+        if max(span.settled_from, low) < min(span.settled_until, high)
+    )
 
 
 def _changes(info: tzinfo, start: datetime, end: datetime) -> Iterator[tuple[datetime, timedelta]]:
