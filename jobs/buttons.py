@@ -14,10 +14,10 @@ from jobs.models import Job
 
 Asked = Mapping[str, str]
 BACKLOG = {
-    "none": "Run none of them: go on from the next instant.",
-    "last": "Run the last one.",
-    "all": "Run all of them, each as its own occurrence.",
-    "compressed": "Run once for all of them: the run is told which instants it covers.",
+    "none": "none: go on from the next instant",
+    "last": "last: run the last one",
+    "all": "all: run each of them, as its own occurrence",
+    "compressed": "compressed: run once; the run is told which instants it covers",
 }
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Json = Any
+KINDS = ("schedule", "enabled", "config", "metadata", "order of tasks", "task")
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,13 @@ class Changed:
 def changes(before: Json, after: Json) -> list[Changed]:
     """`before` is None for something new; what is no object has no fields."""
     old, new = dict(_fields(before)), dict(_fields(after))
-    return [
-        Changed(field, old.get(field), new.get(field))
-        for field in dict.fromkeys([*old, *new])
-        if old.get(field) != new.get(field)
-    ]
+    differing = [field for field in dict.fromkeys([*old, *new]) if old.get(field) != new.get(field)]
+    return [Changed(field, old.get(field), new.get(field)) for field in sorted(differing, key=_rank)]
+
+
+def _rank(field: str) -> int:
+    """Fields of a kind stand together; within a kind they keep their order."""
+    return next(place for place, kind in enumerate(KINDS) if field.startswith(kind))
 
 
 def _fields(definition: Json) -> Iterator[tuple[str, Json]]:

@@ -18,6 +18,7 @@ from jobs.scheduling import platform
 from jobs.timing import absolute
 
 TASKS = "tasks"
+FIELDS = ("name", "schedule", "config", "metadata")
 TOTAL = f"{TASKS}-TOTAL_FORMS"
 Json = Mapping[str, Any]
 
@@ -55,21 +56,28 @@ class Draft:
 
     def definition(self, now: datetime) -> Definition | None:
         """None when something is wrong; then the forms say what."""
-        if not all([self.form.is_valid(), self.tasks.is_valid()]):
+        is_complete = all([self.form.is_valid(), self.tasks.is_valid()])
+        if not self._is_spelled():
             return None
         try:
             found = Definition.load(self._spelled())
         except DefinitionError as error:
             self._blame(error)
             return None
+        if not is_complete:
+            return None
         zone = {**platform(), **found.config}.get("timezone")
         return replace(found, schedule=absolute(found.schedule, timezone=zone, now=now))
+
+    def _is_spelled(self) -> bool:
+        """Enough to judge the definition, so that a missing reason does not hide what else is wrong."""
+        return self.tasks.is_valid() and set(FIELDS) <= set(self.form.cleaned_data)
 
     def _spelled(self) -> dict[str, Any]:
         typed = self.form.cleaned_data
         switched = {"enabled": typed["enabled"]} if "enabled" in self.form.changed_data else {}
         tasks = [_step(row.cleaned_data) for row in self.tasks.ordered_forms]
-        plain = {field: typed[field] for field in ("name", "schedule", "config", "metadata")}
+        plain = {field: typed[field] for field in FIELDS}
         return {**plain, **switched, "tasks": tasks}
 
     def _blame(self, error: DefinitionError) -> None:

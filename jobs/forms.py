@@ -20,6 +20,8 @@ from unfold.widgets import (  # type: ignore[import-untyped]  # the theme ships 
     UnfoldBooleanWidget,
 )
 
+from jobs.buttons import BACKLOG
+from jobs.config import KEYS, TASK_KEYS
 from jobs.durations import duration, format_duration
 from jobs.policy import IMMEDIATE, Update, UpdatePolicy
 from jobs.registry import registry
@@ -27,6 +29,7 @@ from jobs.registry import registry
 LONGEST_REASON = 500
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 MOST_TASKS = 100
+CODE = {"spellcheck": "false", "style": "font-family: ui-monospace, monospace"}
 POLICIES = [
     (Update.IMMEDIATE, "immediate: everything planned follows the new definition"),
     (Update.GRACEFUL, "graceful: the earliest planned occurrence still runs the old way"),
@@ -38,8 +41,7 @@ class JsonField(forms.CharField):
     """A JSON object as text; what was typed is shown again as it was typed."""
 
     def __init__(self, **options: Any) -> None:
-        rows = options.pop("rows", 6)
-        attrs = {"rows": rows, "spellcheck": "false", "class": "font-mono"}
+        attrs = {"rows": options.pop("rows", 6), **CODE}
         super().__init__(required=False, widget=UnfoldAdminTextareaWidget(attrs=attrs), **options)
 
     def prepare_value(self, value: Any) -> Any:
@@ -49,7 +51,7 @@ class JsonField(forms.CharField):
         if not isinstance(value, str):
             return value or {}
         try:
-            return _storable(json.loads(value.strip() or "{}", parse_constant=_refuse))
+            return _storable(json.loads(value if value.strip() else "{}", parse_constant=_refuse))
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}"
             raise ValidationError(f"not JSON: {error.msg} ({where})") from error
@@ -72,18 +74,27 @@ def _storable(value: Any) -> Any:
     return value
 
 
+class BacklogForm(forms.Form):
+    backlog = forms.ChoiceField(
+        label="What shall become of the instants skipped meanwhile?",
+        choices=list(BACKLOG.items()),
+        initial="none",
+        widget=UnfoldAdminRadioSelectWidget,
+    )
+
+
 class JobForm(forms.Form):
     """`version` is the one the form was opened with; 0 for a job that does not exist yet."""
 
     version = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
     name = forms.CharField(widget=UnfoldAdminTextInputWidget, help_text="Its id follows from it: it stays.")
     schedule = forms.CharField(
-        widget=UnfoldAdminTextInputWidget(attrs={"class": "font-mono", "spellcheck": "false"}),
+        widget=UnfoldAdminTextInputWidget(attrs=CODE),
         help_text="Chronex by default, such as TZ=Europe/Berlin 0 2 * * *; `kind:` picks another dialect.",
     )
     # The switch is also an operator's button: only a change made in this form is stored.
     enabled = forms.BooleanField(required=False, show_hidden_initial=True, widget=UnfoldBooleanSwitchWidget)
-    config = JsonField(label="Configuration", help_text="JSON; overrides only, the rest is inherited.")
+    config = JsonField(label="Configuration", help_text=f"JSON; overrides only: {', '.join(KEYS)}.")
     metadata = JsonField(rows=3, help_text="JSON; texts that reach tasks as ctx.metadata.")
     policy = forms.ChoiceField(
         label="Occurrences already planned",
@@ -136,7 +147,9 @@ class TaskForm(forms.Form):
         widget=UnfoldAdminSelectWidget,
         error_messages={"invalid_choice": "function='%(value)s': no code registers it; choose one listed"},
     )
-    config = JsonField(label="Configuration", rows=2)
+    config = JsonField(
+        label="Configuration", rows=4, help_text=f"JSON; overrides only: {', '.join(sorted(TASK_KEYS))}."
+    )
 
     @property
     def lost_function(self) -> str:

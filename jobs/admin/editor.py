@@ -73,6 +73,7 @@ class Editor:
             with transaction.atomic():
                 store([definition], change, expected={definition.name: draft.version})
                 job = Job.objects.get(name=definition.name)
+                self._check_ours(job, now)
                 self._log(job, before, draft.reason)
         except StaleVersionError:  # somebody was faster between the look above and the lock in there
             return self._late(draft, definition)
@@ -83,6 +84,12 @@ class Editor:
         message = f"“{job.name}” is {done}: version {job.version}."
         self.page.message_user(self.request, message, messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
+
+    def _check_ours(self, job: Job, now: datetime) -> None:
+        # Two people who add one name at once both see no row to lock. The loser's insert waits for the
+        # winner's and then does nothing; its tasks must not be written into the winner's job.
+        if self.job is None and job.created_at != now:
+            raise StaleVersionError(job.name, expected=0, actual=job.version)
 
     def _log(self, job: Job, before: dict[str, Any] | None, reason: str) -> None:
         if before is None:

@@ -33,6 +33,7 @@ from jobs.models import Job, Origin, Task
 from jobs.theme import ChoicesDropdownFilter, DropdownFilter
 from jobs.timing import timing
 
+FIRES = 5
 OWNERS = {
     Origin.CODE: "Declared in code; read-only here. Change the declaration and deploy.",
     Origin.FILE: "Applied from a file; read-only here. Change the file and apply it again.",
@@ -122,7 +123,7 @@ class JobAdmin(DefinitionAdmin):
         tasks = list(Task.objects.filter(job=row).order_by("position")[:MOST_TASKS])
         return [
             tasks_section(row, tasks),
-            fires_section(timing(row, database_now()), zone_of(row)),
+            fires_section(timing(row, database_now(), FIRES), zone_of(row)),
             configuration_section(row, tasks),
             versions_section(row),
         ]

@@ -7,9 +7,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from jobs.buttons import BACKLOG, RESUME, Button
+from jobs.buttons import RESUME, Button
 from jobs.display import instant, zone_of
 from jobs.errors import PunctualError
+from jobs.forms import BacklogForm
 from jobs.models import Job
 from jobs.theme import PlainAdmin
 
@@ -41,7 +42,7 @@ def ask_backlog(page: PlainAdmin[Job], request: HttpRequest, job: Job, skipped: 
         "original": job,
         "title": f"Resume: {job.name}",
         "media": page.media,
-        "choices": BACKLOG.items(),
+        "form": BacklogForm(),
         "skipped": skipped,
         "since": instant(job.paused_at, zone_of(job)),
         "press_url": reverse("admin:jobs_job_press", args=[job.pk, RESUME.name]),

@@ -32,8 +32,12 @@ def tasks_section(job: Job, tasks: Iterable[Task]) -> Section:
 
 
 def fires_section(timing: Timing, zone: ZoneInfo | None) -> Section:
+    """The second column only where clocks change."""
+    title = "Next fires of the schedule"
+    if not any(fire.note for fire in timing.fires):
+        return Section(title, ["instant"], [[instant(fire.instant, zone)] for fire in timing.fires])
     rows = [[instant(fire.instant, zone), fire.note or NOTHING] for fire in timing.fires]
-    return Section("Next fires of the schedule", ["instant", "clock change"], rows)
+    return Section(title, ["instant", "clock change"], rows)
 
 
 def configuration_section(job: Job, tasks: Sequence[Task]) -> Section:
@@ -85,5 +89,4 @@ def value(stored: Any) -> SafeString | str:
     if stored is None:
         return NOTHING
     text = stored if isinstance(stored, str) else json.dumps(stored, ensure_ascii=False)
-    style = "white-space: pre-wrap; overflow-wrap: anywhere"
-    return format_html('<span class="font-mono text-xs" style="{}">{}</span>', style, text)
+    return format_html('<code style="white-space: pre-wrap; overflow-wrap: anywhere">{}</code>', text)

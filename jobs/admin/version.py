@@ -5,7 +5,7 @@
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.contrib.admin.utils import flatten
+from django.contrib.admin.utils import flatten_fieldsets
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString
@@ -28,8 +28,11 @@ class VersionAdmin(PlainAdmin[JobVersion]):
     ordering = ["-id"]
     actions = None
     change_form_outer_before_template = "jobs/version_buttons.html"
-    fields: ClassVar[Any] = [("job_shown", "number_shown"), ("author", "time"), "reason", "definition"]
-    readonly_fields: ClassVar[Any] = flatten(fields)
+    fieldsets: ClassVar[Any] = [
+        (None, {"fields": [("job_shown", "number_shown"), ("author", "time"), "reason"]}),
+        ("Whole definition", {"classes": ["collapse"], "fields": ["definition"]}),
+    ]
+    readonly_fields: ClassVar[Any] = flatten_fieldsets(fieldsets)
 
     def has_change_permission(self, request: HttpRequest, obj: JobVersion | None = None) -> bool:
         return False
