@@ -42,6 +42,10 @@ class JobOptions(TaskOptions, total=False):
     recovery_max_occurrences: int
     recovery_max_duration: Duration
     misfire_grace: Duration
+    pool: str
+    priority: int
+    spread: str
+    retention: Duration
 
 
 class Job:

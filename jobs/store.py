@@ -102,6 +102,8 @@ def _store_batch(batch: Sequence[Definition], change: Change, expected: Mapping[
         _check(row, change, expected)
     new = [id_ for id_ in after if id_ not in rows]
     changed = [id_ for id_ in after if id_ in rows and _differs(rows[id_], before[id_], after[id_], change)]
+    if changed:
+        ledger.connected().plan_jobs(changed, now=change.now)
     _insert([_job_row(after[id_], change) for id_ in new])
     _rewrite([_updated(rows[id_], after[id_], change) for id_ in changed])
     _write_tasks({id_: after[id_] for id_ in (*new, *changed)}, tasks, change.now)

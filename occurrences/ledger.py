@@ -7,11 +7,12 @@ from django.db.models import Min
 from jobs.models import Job
 from occurrences.backlog import run_skipped
 from occurrences.manual import trigger
+from occurrences.materialize import plan_jobs
 from occurrences.models import Occurrence
 from occurrences.states import OccurrenceState
 from occurrences.update import preview, replan
 
-__all__ = ["is_running", "next_run", "preview", "replan", "run_skipped", "trigger"]
+__all__ = ["is_running", "next_run", "plan_jobs", "preview", "replan", "run_skipped", "trigger"]
 
 
 def is_running(job: Job) -> bool:

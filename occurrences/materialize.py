@@ -5,10 +5,11 @@ id order with conflicts ignored, so the loser simply inserts nothing. Unsorted i
 would deadlock on PostgreSQL. The batch takes a constant number of statements.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
@@ -40,10 +41,21 @@ def plan_due(now: datetime, *, limit: int = BATCH) -> Planned:
     with transaction.atomic():
         due = Cursor.objects.due(now).select_related("job").order_by("plan_at", "job_id")
         cursors = list(due.select_for_update(of=("self",), skip_locked=True, no_key=True)[:limit])
-        _forget_edited(cursors)
-        rows = [row for cursor in cursors for row in _advance(cursor, now)]
-        create_missing(rows)
-        write_cursors(cursors)
+        return _plan(cursors, now)
+
+
+def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
+    """Bring these jobs up to now before their definition changes: what the old one owed stays owed."""
+    due = Cursor.objects.due(now).filter(job__in=jobs).select_related("job").order_by("job_id")
+    while cursors := list(due.select_for_update(of=("self",), no_key=True)):
+        _plan(cursors, now)
+
+
+def _plan(cursors: list[Cursor], now: datetime) -> Planned:
+    _forget_edited(cursors)
+    rows = [row for cursor in cursors for row in _advance(cursor, now)]
+    create_missing(rows)
+    write_cursors(cursors)
     return Planned(jobs=len(cursors), instants=len(rows))
 
 
