@@ -184,7 +184,7 @@ def test_a_batch_takes_the_longest_waiting_first_and_as_many_as_it_may() -> None
 
 def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs() -> None:
     costs = []
-    for size in (1, 50):
+    for size in (1, 20):  # SQLite splits longer lists of values
         for number in range(size):
             make(f"job-{size}-{number}")
         with CaptureQueriesContext(connection) as queries:
