@@ -131,8 +131,8 @@ def in_month(test: Callable[[int, int, int], bool]) -> DayTest:
     return check
 
 
-def utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type]  # a shorthand for tests
+def utc(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime:
+    return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
 
 
 def outcome(call: Callable[[str], T], text: str) -> T | ScheduleError:

@@ -58,7 +58,7 @@ def test_a_registered_kind_is_parsed_by_its_prefix() -> None:
     assert schedules.lint(found) == ()
     schedules.register("tide", tide)  # the same again is no conflict
     with pytest.raises(UnknownKindError):
-        schedules.register("tide", schedules.parse)  # type: ignore[arg-type]  # another one is
+        schedules.register("tide", schedules.parse)  # another one is
 
 
 @pytest.mark.req("ISO-3")
