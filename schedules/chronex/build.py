@@ -48,6 +48,9 @@ def parse(
     """The expression a text stands for; ChronexError with every problem otherwise."""
     if not isinstance(cast("object", text), str):  # callers pass on what they read from JSON
         raise ChronexError(read(text).errors)
+    if "@" not in text:
+        # A calendar pattern depends on neither, so all jobs with the same text share one expression.
+        reference, trigger_id = None, ""
     return _parse(text, reference, timezone, trigger_id)
 
 

@@ -359,6 +359,8 @@ def test_expressions_are_immutable_values() -> None:
     with pytest.raises(AttributeError):
         expression.text = "x"  # type: ignore[misc]  # the point of the test
     assert chronex.parse("@daily {tag:a+b}") is expression
+    shared = chronex.parse("0 9 * * *", reference=utc(2026, 1, 1), trigger_id="a")
+    assert chronex.parse("0 9 * * *", reference=utc(2026, 1, 2), trigger_id="b") is shared
 
 
 @pytest.mark.req("CHX-5")

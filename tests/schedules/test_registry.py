@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -134,3 +135,23 @@ def test_a_bounded_schedule_knows_when_it_is_active() -> None:
         bounded(schedules.parse("once:2026-01-01T00:00:00Z"), end=utc(2025, 1, 1)).next_after(utc(2020, 1, 1))
         is None
     )
+
+
+@pytest.mark.req("ISO-3")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TZ=Europe/Berlin 0 9 * * *",
+        "@every 1h-2h",
+        "@once +5m",
+        "posix:0 0 * * *",
+        "kron:0 0 * * * @win(after,1h)",
+        "iso8601:2026-01-01T00:00:00+09:00/P1D",
+        "once:2027-01-01T00:00:00Z",
+    ],
+)
+def test_schedules_are_values_that_travel_between_processes(text: str) -> None:
+    schedule = schedules.parse(text, reference=START, trigger_id="t")
+    again = pickle.loads(pickle.dumps(schedule))  # noqa: S301 -- our own bytes
+    assert again == schedule
+    assert again.next_after(START) == schedule.next_after(START)
