@@ -14,7 +14,8 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 from django_celery_beat.schedulers import DatabaseScheduler
 
-from beat import heartbeat, periodic, tick
+from beat import heartbeat, periodic, signals, tick
+from beat.wakeup import Wakeup
 from execution.dispatch import BROKER_ERRORS
 from jobs.clock import database_now
 from jobs.errors import PunctualError
@@ -31,6 +32,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._lost_races: set[str] = set()
         self._swept_at = 0.0
+        self._wakeup = Wakeup()
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
@@ -52,9 +54,17 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
             super().install_default_entries(data)
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        # Each on its own: a broker that takes no periodic task must not keep occurrences from being made.
-        periodic_delay = self._untroubled(partial(super().tick, *args, **kwargs))
-        return min(periodic_delay, self._untroubled(self._tick))
+        """A turn, then the wait for the next: Celery's own sleep would not hear a call."""
+        if (delay := self.turn(*args, **kwargs)) > 0:
+            self._wakeup.wait(delay)
+        return 0.0
+
+    def turn(self, *args: Any, **kwargs: Any) -> float:
+        """One turn of the clock; the seconds until the next is needed."""
+        with signals.deferred():
+            # Each on its own: a broker that takes no periodic task must not keep occurrences from being made.
+            periodic_delay = self._untroubled(partial(super().tick, *args, **kwargs))
+            return min(periodic_delay, self._untroubled(self._tick))
 
     def _untroubled(self, step: Callable[[], float]) -> float:
         try:
@@ -104,6 +114,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
         super().apply_entry(entry, producer=producer)
 
     def close(self) -> None:
+        self._wakeup.close()
         try:
             heartbeat.sign_out(self.name)
         except TROUBLE:

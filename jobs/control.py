@@ -1,6 +1,7 @@
 """A job's name → what people do with it: trigger, start, stop, pause, resume, ask (JOB-8)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,39 +11,61 @@ from django.db import transaction
 from jobs.clock import database_now
 from jobs.errors import DefinitionError, PunctualError, UnknownJobError
 from jobs.ledger import connected
-from jobs.models import Job
+from jobs.models import Job, Origin
 from jobs.scheduling import upcoming
+from jobs.store import Change, definition_of, store
 
 BACKLOGS = ("none", "last", "all", "compressed")
 
 
 def trigger(
-    name: str, *, args: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None
+    name: str,
+    *,
+    args: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+    idempotency_key: str | None = None,
 ) -> UUID:
-    """Run a job now, beside its schedule; returns the id of the new occurrence.
+    """Run a job now, beside its schedule; returns the id of the occurrence.
 
-    `args` reach the task as `ctx.args`; `config` overrides settings for this one occurrence.
+    `args` reach the task as `ctx.args`; `config` overrides settings for this one occurrence. With an
+    `idempotency_key`, a second call within 24 hours returns the first one's occurrence.
     """
     job = get(name)
     if job.removed:
         raise PunctualError(f"{name!r} is no longer registered; it cannot be triggered")
-    return connected().trigger(job, args=args or {}, overrides=config or {}, now=database_now())
+    return connected().trigger(
+        job, args=args or {}, overrides=config, idempotency_key=idempotency_key, now=database_now()
+    )
 
 
-def start(name: str) -> bool:
+def skip_next(name: str) -> UUID | None:
+    """Skip the next planned occurrence and keep the schedule; None when none is planned."""
+    return connected().skip_next(get(name), now=database_now())
+
+
+def reschedule(occurrence: UUID, run_at: datetime) -> None:
+    """Let one planned occurrence start at another time; the schedule goes on as before."""
+    connected().reschedule(occurrence, run_at=run_at, now=database_now())
+
+
+def start(name: str, *, author: str = "operator") -> bool:
     """Switch a stopped job on; it owes nothing for the time it was off. False when it was on."""
-    return _switch(name, enabled=True)
+    return _switch(name, author, enabled=True)
 
 
-def stop(name: str) -> bool:
+def stop(name: str, *, author: str = "operator") -> bool:
     """Switch a job off: nothing is planned until it is started again. False when it was off."""
-    return _switch(name, enabled=False)
+    return _switch(name, author, enabled=False)
 
 
-def _switch(name: str, *, enabled: bool) -> bool:
+def _switch(name: str, author: str, *, enabled: bool) -> bool:
+    """A change like any other, with a version: what was owed when can be told from them."""
     job = get(name)
-    rows = Job.objects.filter(pk=job.pk, enabled=not enabled)
-    return rows.update(enabled=enabled, updated_at=database_now()) == 1
+    if job.enabled is enabled:
+        return False
+    wanted = replace(definition_of(job, job.tasks.all()), enabled=enabled)
+    change = Change(Origin(job.origin), author, database_now(), reason="started" if enabled else "stopped")
+    return bool(store([wanted], change, expected={name: job.version}).changed)
 
 
 def pause(name: str) -> bool:

@@ -17,8 +17,18 @@ from jobs.policy import PendingDiff, UpdatePolicy
 
 class Ledger(Protocol):
     def trigger(
-        self, job: Job, *, args: Mapping[str, Any], overrides: Mapping[str, Any], now: datetime
+        self,
+        job: Job,
+        *,
+        args: Mapping[str, Any],
+        now: datetime,
+        overrides: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> UUID: ...
+
+    def skip_next(self, job: Job, *, now: datetime) -> UUID | None: ...
+
+    def reschedule(self, occurrence_id: UUID, *, run_at: datetime, now: datetime) -> None: ...
 
     def plan_jobs(self, jobs: Collection[UUID], *, now: datetime) -> None: ...
 

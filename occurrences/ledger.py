@@ -9,10 +9,21 @@ from occurrences.backlog import run_skipped
 from occurrences.manual import trigger
 from occurrences.materialize import plan_jobs
 from occurrences.models import Occurrence
+from occurrences.operator import reschedule, skip_next
 from occurrences.states import OccurrenceState
 from occurrences.update import preview, replan
 
-__all__ = ["is_running", "next_run", "plan_jobs", "preview", "replan", "run_skipped", "trigger"]
+__all__ = [
+    "is_running",
+    "next_run",
+    "plan_jobs",
+    "preview",
+    "replan",
+    "reschedule",
+    "run_skipped",
+    "skip_next",
+    "trigger",
+]
 
 
 def is_running(job: Job) -> bool:

@@ -47,6 +47,12 @@ def recover(ids: Ids) -> int:
     return rows.update(cause=Cause.RECOVERY, late_at=None)
 
 
+def move(id_: UUID, *, run_at: datetime) -> bool:
+    """Another start time for a pending one, never late again: somebody chose it. The state stays."""
+    rows = Occurrence.objects.filter(id=id_, state=OccurrenceState.PENDING)
+    return rows.update(run_at=run_at, late_at=None) == 1
+
+
 def fire(ids: Ids, *, now: datetime) -> int:
     return _move(ids, OccurrenceState.DISPATCHED, fired_at=now, reason="")
 

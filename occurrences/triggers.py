@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import connections
 
+CHANNEL = "punctual"  # beats listen here; see beat.wakeup
 EPOCH = "1970-01-01 00:00:00"  # before any clock: due at once
 
 POSTGRESQL = """
@@ -22,6 +23,12 @@ BEGIN
   INSERT INTO occurrences_cursor (job_id, settled_until, planned_until, plan_at, problem, starts)
   VALUES (NEW.id, NEW.created_at, NULL, '{epoch}+00', '', 0)
   ON CONFLICT (job_id) DO UPDATE SET planned_until = NULL, plan_at = '{epoch}+00';
+  PERFORM pg_notify('{channel}', '');
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION punctual_called() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_notify('{channel}', '');
   RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER punctual_job_stamped BEFORE UPDATE ON jobs_job
@@ -30,6 +37,9 @@ CREATE OR REPLACE TRIGGER punctual_job_edited AFTER UPDATE ON jobs_job
   FOR EACH ROW WHEN ({changed}) EXECUTE FUNCTION punctual_job_edited();
 CREATE OR REPLACE TRIGGER punctual_job_added AFTER INSERT ON jobs_job
   FOR EACH ROW EXECUTE FUNCTION punctual_job_edited();
+-- What a schedule plans lies ahead and a beat knows it; what anybody else adds is due now.
+CREATE OR REPLACE TRIGGER punctual_occurrence_called AFTER INSERT ON occurrences_occurrence
+  FOR EACH ROW WHEN (NEW.cause <> 'schedule') EXECUTE FUNCTION punctual_called();
 """
 
 SQLITE = (
@@ -61,7 +71,7 @@ def install(*, using: str = "default", **_kwargs: Any) -> None:
     """Receiver of post_migrate; safe to repeat."""
     connection = connections[using]
     tables = connection.introspection.table_names()
-    if not {"jobs_job", "occurrences_cursor"} <= set(tables):
+    if not {"jobs_job", "occurrences_cursor", "occurrences_occurrence"} <= set(tables):
         return
     with connection.cursor() as cursor:
         for statement in _statements(connection.vendor):
@@ -72,4 +82,4 @@ def _statements(vendor: str) -> list[str]:
     differs = "IS DISTINCT FROM" if vendor == "postgresql" else "IS NOT"
     changed = " OR ".join(f"OLD.{column} {differs} NEW.{column}" for column in COLUMNS)
     templates = (POSTGRESQL,) if vendor == "postgresql" else SQLITE
-    return [template.format(epoch=EPOCH, changed=changed) for template in templates]
+    return [template.format(epoch=EPOCH, changed=changed, channel=CHANNEL) for template in templates]

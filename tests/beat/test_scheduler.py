@@ -103,7 +103,7 @@ def test_a_tick_fires_what_is_due_and_returns_a_wait_of_a_second_at_most(
     scheduler: Scheduler, queue: Harness
 ) -> None:
     saved(a_task(saved(a_job("job", database_now() - timedelta(seconds=3), schedule="* * * * * *"))))
-    assert 0 <= scheduler.tick() <= 1
+    assert 0 <= scheduler.turn() <= 1
     assert queue.lose_messages() == 1
     beat = Beat.objects.get()
     assert beat.ticked_at > beat.started_at
@@ -114,9 +114,9 @@ def test_a_tick_fires_what_is_due_and_returns_a_wait_of_a_second_at_most(
 def test_a_tick_without_its_database_returns_and_the_next_one_works(error: Exception) -> None:
     scheduler = another()
     with connection.execute_wrapper(refusing(error)):
-        assert scheduler.tick() == AFTER_TROUBLE
-        assert scheduler.tick() == AFTER_TROUBLE
-    assert 0 <= scheduler.tick() <= 1
+        assert scheduler.turn() == AFTER_TROUBLE
+        assert scheduler.turn() == AFTER_TROUBLE
+    assert 0 <= scheduler.turn() <= 1
 
 
 @pytest.mark.req("OCC-7")
@@ -128,7 +128,7 @@ def test_a_tick_without_its_broker_returns_and_the_next_one_sends(
     for number in range(2):
         saved(a_task(job, f"step {number}", position=number))
     with redis_down():
-        assert 0 <= scheduler.tick() <= 1
+        assert 0 <= scheduler.turn() <= 1
     job.refresh_from_db()
     assert job.occurrences.active().exists()
 
@@ -161,7 +161,7 @@ def test_of_two_beats_one_sends_a_due_periodic_task(
 def test_a_beat_sends_a_due_periodic_task_in_its_own_tick(
     ping: PeriodicTask, scheduler: Scheduler, queue: Harness
 ) -> None:
-    assert scheduler.tick() == 0, "come back at once, more may be due"
+    assert scheduler.turn() == 0, "come back at once, more may be due"
     assert queue.lose_messages() == 1
 
 
@@ -173,12 +173,12 @@ def test_a_periodic_task_waits_for_the_broker_and_holds_up_no_occurrence(
     job = saved(a_job("job", database_now() - timedelta(seconds=3), schedule="* * * * * *"))
     saved(a_task(job))
     with redis_down():
-        assert 0 <= scheduler.tick() <= 1
+        assert 0 <= scheduler.turn() <= 1
         assert job.occurrences.active().count() == 1
         ping.refresh_from_db()
         assert ping.total_run_count == 0, "it is not reserved as long as it cannot be sent"
     scheduler.__dict__.pop("connection")  # made for the address that does not answer
-    assert scheduler.tick() == 0
+    assert scheduler.turn() == 0
     assert queue.take() == ("ping", "pong")
 
 
