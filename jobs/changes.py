@@ -39,7 +39,7 @@ def _fields(definition: Json) -> Iterator[tuple[str, Json]]:
         yield plain, given.get(plain)
     for group in ("config", "metadata"):
         yield from _each(group, given.get(group))
-    tasks = [_mapping(task) for task in given.get("tasks") or ()]
+    tasks = [_mapping(task) for task in _list(given.get("tasks"))]
     yield "order of tasks", [task.get("name") for task in tasks] or None
     for task in tasks:
         yield f"task {task.get('name')}: function", task.get("function")
@@ -53,3 +53,7 @@ def _each(group: str, values: Json) -> Iterator[tuple[str, Json]]:
 
 def _mapping(value: Json) -> Mapping[str, Json]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

@@ -33,10 +33,11 @@ class Draft:
     @classmethod
     def opened(cls, start: Json, *, version: int, name: str | None, **initial: object) -> "Draft":
         """`start` is a definition as JSON; `initial` replaces single fields of it."""
-        fields = {key: start.get(key) for key in ("name", "schedule", "enabled", "config", "metadata")}
-        rows = [task for task in start.get("tasks") or () if isinstance(task, Mapping)]
+        fields = {key: start.get(key) for key in (*FIELDS, "enabled")}
+        steps = start.get("tasks")
+        rows = [dict(task) for task in steps if isinstance(task, Mapping)] if isinstance(steps, list) else []
         form = JobForm(initial={**fields, "version": version, **initial}, name=name)
-        return cls(form, TaskFormSet(initial=[dict(row) for row in rows], prefix=TASKS))
+        return cls(form, TaskFormSet(initial=rows, prefix=TASKS))
 
     @classmethod
     def posted(cls, data: QueryDict, *, name: str | None) -> "Draft":

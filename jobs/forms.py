@@ -4,8 +4,6 @@ The forms only read text; what is allowed is said in one place, so that a mistak
 here as in code, in files and in commands.
 """
 
-import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -14,7 +12,6 @@ from unfold.widgets import (  # type: ignore[import-untyped]  # the theme ships 
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminRadioSelectWidget,
     UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
     UnfoldBooleanWidget,
@@ -23,55 +20,17 @@ from unfold.widgets import (  # type: ignore[import-untyped]  # the theme ships 
 from jobs.buttons import BACKLOG
 from jobs.config import KEYS, TASK_KEYS
 from jobs.durations import duration, format_duration
+from jobs.fields import CODE, JsonField
 from jobs.policy import IMMEDIATE, Update, UpdatePolicy
 from jobs.registry import registry
 
 LONGEST_REASON = 500
-NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 MOST_TASKS = 100
-CODE = {"spellcheck": "false", "style": "font-family: ui-monospace, monospace"}
 POLICIES = [
     (Update.IMMEDIATE, "immediate: everything planned follows the new definition"),
     (Update.GRACEFUL, "graceful: the earliest planned occurrence still runs the old way"),
     (Update.WINDOWED, "windowed: only what is planned within the horizon follows the new definition"),
 ]
-
-
-class JsonField(forms.CharField):
-    """A JSON object as text; what was typed is shown again as it was typed."""
-
-    def __init__(self, **options: Any) -> None:
-        attrs = {"rows": options.pop("rows", 6), **CODE}
-        super().__init__(required=False, widget=UnfoldAdminTextareaWidget(attrs=attrs), **options)
-
-    def prepare_value(self, value: Any) -> Any:
-        return value if isinstance(value, str) else json.dumps(value or {}, indent=2, ensure_ascii=False)
-
-    def to_python(self, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value or {}
-        try:
-            return _storable(json.loads(value if value.strip() else "{}", parse_constant=_refuse))
-        except json.JSONDecodeError as error:
-            where = f"line {error.lineno}, column {error.colno}"
-            raise ValidationError(f"not JSON: {error.msg} ({where})") from error
-        except ValueError as error:
-            raise ValidationError(f"not JSON: {error}") from error
-        except RecursionError:
-            raise ValidationError("not JSON: nested too deeply") from None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
-def _storable(value: Any) -> Any:
-    """JSON may spell characters that no database keeps."""
-    text = json.dumps(value, ensure_ascii=False)
-    text.encode()  # UnicodeEncodeError, a ValueError, names the half of a character
-    if NUL.search(text):
-        raise ValueError("the character \\u0000 cannot be stored")
-    return value
 
 
 class BacklogForm(forms.Form):

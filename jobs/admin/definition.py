@@ -10,11 +10,11 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from jobs.condition import Condition, unresolved
+from jobs.condition import Condition, in_condition, unresolved
 from jobs.display import NOTHING, badge, document, instant, shortened
 from jobs.ids import parsed
 from jobs.models import Job, Task
-from jobs.theme import PlainAdmin
+from jobs.theme import DropdownFilter, PlainAdmin
 
 LOOKS = {
     Condition.ACTIVE: ("good", "play", "Fires on its schedule."),
@@ -27,6 +27,18 @@ LOOKS = {
     ),
     Condition.REMOVED: ("calm", "cross", "No longer registered; kept for its history."),
 }
+
+
+class ConditionFilter(DropdownFilter):  # type: ignore[misc]  # the theme ships no types
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
+        return list(Condition.choices)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:
+        wanted = self.value()
+        return queryset.filter(in_condition(wanted)) if wanted in Condition.values else queryset
 
 
 class DefinitionAdmin(PlainAdmin[Any]):

@@ -4,6 +4,7 @@ Two editors at once: the version the form was opened with travels with it, and `
 stale one under the row's lock. The loser sees what changed meanwhile beside what they typed.
 """
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,10 +13,10 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from jobs.admin.preview import Preview, preview
+from jobs.admin.rendering import rendered
 from jobs.admin.sections import changes_section
 from jobs.changes import changes
 from jobs.clock import database_now
@@ -27,6 +28,7 @@ from jobs.models import Job, JobVersion, Origin
 from jobs.store import Change, definition_of, store
 from jobs.theme import PlainAdmin
 
+DIGITS = re.compile(r"[0-9]{1,9}")
 NEW: dict[str, Any] = {"enabled": True}
 
 
@@ -158,25 +160,23 @@ class Editor:
         return self._page("jobs/editor.html", "Edit" if self.job else "Add job", context)
 
     def _page(self, template: str, title: str, context: dict[str, Any]) -> HttpResponse:
-        everywhere = {
-            **self.page.admin_site.each_context(self.request),
-            "opts": Job._meta,
-            "original": self.job,
-            "title": f"{title}: {self.job.name}" if self.job else title,
-            "media": self.page.media,
-        }
-        return TemplateResponse(self.request, template, everywhere | context)
+        named = {"title": f"{title}: {self.job.name}" if self.job else title}
+        return rendered(self.page, self.request, self.job, template, named | context)
 
     def _opened(self) -> Draft:
         if self.job is None:
             return Draft.opened(NEW, version=0, name=None)
-        start, reason = self._stored() or {}, ""
+        start, reason = stored(self.job), ""
         if wanted := self.request.GET.get("restore", ""):
-            number = int(wanted) if wanted.isdecimal() else 0
-            restored = get_object_or_404(JobVersion, job=self.job, number=number)
-            # The switch is left as it is: stopping a job is no version, and restoring must not undo it.
-            start, reason = {**restored.after, "enabled": self.job.enabled}, f"Restore version {number}"
+            start, reason = self._restored(self.job, wanted), f"Restore version {wanted}"
         return Draft.opened(start, version=self.job.version, name=self.job.name, reason=reason)
+
+    def _restored(self, job: Job, wanted: str) -> dict[str, Any]:
+        number = int(wanted) if DIGITS.fullmatch(wanted) else 0
+        version = get_object_or_404(JobVersion, job=job, number=number)
+        after = version.after if isinstance(version.after, dict) else {}
+        # The switch is left as it is: stopping a job is no version, and restoring must not undo it.
+        return {**after, "enabled": job.enabled}
 
     def _posted(self, data: QueryDict) -> Draft:
         return Draft.posted(data, name=self.job.name if self.job else None)

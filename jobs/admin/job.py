@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs.admin.definition import LOOKS, DefinitionAdmin
+from jobs.admin.definition import LOOKS, ConditionFilter, DefinitionAdmin
 from jobs.admin.editor import Editor, editable
 from jobs.admin.pressing import ask_backlog, press
 from jobs.admin.sections import (
@@ -27,10 +27,10 @@ from jobs.admin.sections import (
 )
 from jobs.buttons import BUTTONS, PAUSE, RESUME, RUN_NOW, Button, offered
 from jobs.clock import database_now
-from jobs.condition import Condition, condition, in_condition
+from jobs.condition import condition
 from jobs.display import Section, badge, document, instant, shortened, zone_of
 from jobs.models import Job, Origin, Task
-from jobs.theme import ChoicesDropdownFilter, DropdownFilter
+from jobs.theme import ChoicesDropdownFilter
 from jobs.timing import timing
 
 FIRES = 5
@@ -40,18 +40,6 @@ OWNERS = {
     Origin.POLLING: "Registered by a polling scheduler; read-only here.",
     Origin.ADMIN: "Made in the admin; changed here.",
 }
-
-
-class ConditionFilter(DropdownFilter):  # type: ignore[misc]  # the theme ships no types
-    title = "state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
-        return list(Condition.choices)
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:
-        wanted = self.value()
-        return queryset.filter(in_condition(wanted)) if wanted in Condition.values else queryset
 
 
 @admin.register(Job)
@@ -172,7 +160,7 @@ class JobAdmin(DefinitionAdmin):
         job = get_object_or_404(Job, pk=job_id)
         if not request.user.has_perm(RESUME.permission):
             raise PermissionDenied
-        return ask_backlog(self, request, job, self.skipped_while_paused(job))
+        return ask_backlog(self, request, job, self.skipped_while_paused)
 
     def edit_view(self, request: HttpRequest, job_id: UUID) -> HttpResponse:
         job = get_object_or_404(Job, pk=job_id)

@@ -1,12 +1,12 @@
 """A button of a job's page, or an action on a list → the press, its message and its line in the log."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from jobs.admin.rendering import rendered
 from jobs.buttons import RESUME, Button
 from jobs.display import instant, zone_of
 from jobs.errors import PunctualError
@@ -31,20 +31,18 @@ def press(
     page.message_user(request, pressed.message, messages.SUCCESS if pressed.log else messages.INFO)
 
 
-def ask_backlog(page: PlainAdmin[Job], request: HttpRequest, job: Job, skipped: int | None) -> HttpResponse:
-    """`skipped` is how many instants fell into the pause, where somebody knows."""
+def ask_backlog(
+    page: PlainAdmin[Job], request: HttpRequest, job: Job, skipped: Callable[[Job], int | None]
+) -> HttpResponse:
+    """`skipped` counts the instants that fell into the pause, where somebody knows."""
     if not job.paused:
         page.message_user(request, f"“{job.name}” is not paused.", messages.INFO)
         return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
     context = {
-        **page.admin_site.each_context(request),
-        "opts": Job._meta,
-        "original": job,
         "title": f"Resume: {job.name}",
-        "media": page.media,
         "form": BacklogForm(),
-        "skipped": skipped,
+        "skipped": skipped(job),
         "since": instant(job.paused_at, zone_of(job)),
         "press_url": reverse("admin:jobs_job_press", args=[job.pk, RESUME.name]),
     }
-    return TemplateResponse(request, "jobs/resume.html", context)
+    return rendered(page, request, job, "jobs/resume.html", context)

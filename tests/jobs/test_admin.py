@@ -1,29 +1,35 @@
 """What operators may do to a job, what they may not, and what Django's log says about it."""
 
-from datetime import datetime
+import html
+import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.test import Client
+from django.test import Client, override_settings
 
-from jobs.models import Job, Origin
+from jobs.declare import Job as Declared
+from jobs.models import Job, JobVersion, Origin
+from jobs.registry import registry
+from jobs.sync import sync
 from occurrences.models import Cause, Occurrence
-from tests.console.pages import Viewer, page, pages, root, viewer
-from tests.console.rows import make_job, make_task
+from occurrences.states import OccurrenceState
+from tests.console.pages import Viewer, page, pages, queries, root, viewer
+from tests.console.rows import make_job, make_occurrence, make_task, work
+from tests.jobs.filled import filled
+from tests.jobs.made import LIST, change_url, press_url
 
 __all__ = ["pages", "root", "viewer"]  # fixtures
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-2")]
 
-LIST = "/admin/jobs/job/"
+
+def resume_url(job: Job) -> str:
+    return f"{LIST}{job.pk}/resume/"
 
 
-def change_url(job: Job) -> str:
-    return f"{LIST}{job.pk}/change/"
-
-
-def press_url(job: Job, button: str) -> str:
-    return f"{LIST}{job.pk}/press/{button}/"
+def logged() -> list[str]:
+    return [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")]
 
 
 def act(client: Client, action: str, *jobs: Job) -> Any:
@@ -79,13 +85,12 @@ def test_pause_and_resume_take_turns_and_are_logged(root: Client, now: datetime)
     act(root, "pause", job)
     job.refresh_from_db()
     assert job.paused
-    assert press_url(job, "resume") in page(root, change_url(job))
+    assert resume_url(job) in page(root, change_url(job))
     assert "was paused already" in act(root, "pause", job).content.decode()
     root.post(press_url(job, "resume"))
     job.refresh_from_db()
     assert not job.paused
-    log = [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")]
-    assert log == ["Paused", "Resumed"]
+    assert logged() == ["Paused", "Resumed, backlog: none"]
 
 
 def test_a_removed_job_is_not_run(root: Client, now: datetime) -> None:
@@ -106,40 +111,90 @@ def test_a_definition_owned_elsewhere_is_read_only_and_says_why(
     assert root.post(change_url(job), {"schedule": "@hourly"}).status_code == 403
 
 
-def test_a_job_made_in_the_admin_is_edited_there_and_gets_a_new_version(root: Client, now: datetime) -> None:
-    job = make_job("etl", now, origin=Origin.ADMIN, paused_at=now)
-    data = {"schedule": "0 3 * * *", "config": '{"timezone": "Europe/Berlin"}', "metadata": "{}"}
-    root.post(change_url(job), data | {"enabled": "on"})
-    job.refresh_from_db()
-    assert (job.schedule, job.config) == ("0 3 * * *", {"timezone": "Europe/Berlin"})
-    assert job.version == 2
-    assert job.paused
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "expected"),
-    [
-        ("schedule", "61 * * * *", "61"),
-        ("config", '{"mode": "sideways"}', "sequential, parallel"),
-        ("config", '{"colour": "red"}', "unknown setting"),
-        ("config", "[1]", "expected an object"),
-    ],
-)
-def test_a_wrong_definition_is_refused_with_its_reason(
-    root: Client, now: datetime, field: str, value: str, expected: str
+@pytest.mark.req("JOB-8")
+@pytest.mark.parametrize(("backlog", "made"), [("none", 0), ("last", 1), ("all", 3), ("compressed", 1)])
+def test_resume_asks_what_to_do_with_the_backlog_and_does_it(
+    root: Client, now: datetime, backlog: str, made: int
 ) -> None:
-    job = make_job("etl", now, origin=Origin.ADMIN)
-    data = {"schedule": "0 3 * * *", "config": "{}", "metadata": "{}", "enabled": "on"}
-    response = root.post(change_url(job), data | {field: value})
-    assert response.status_code == 200
-    assert expected in response.content.decode()
+    job = make_job("etl", now, paused_at=now)
+    make_task(job)
+    skipped_instants(job, now, 3)
+    text = page(root, resume_url(job))
+    assert "data-skipped>3<" in text
+    assert filled(text, press_url(job, "resume"))["backlog"] == "none"
+    root.post(press_url(job, "resume"), {"backlog": backlog})
     job.refresh_from_db()
-    assert job.version == 1
+    assert not job.paused
+    assert Occurrence.objects.filter(job=job, cause=Cause.RECOVERY).count() == made
+    assert logged() == [f"Resumed, backlog: {backlog}"]
 
 
-def test_jobs_are_neither_added_nor_deleted_here(root: Client, now: datetime) -> None:
+@pytest.mark.req("JOB-8")
+def test_a_backlog_nobody_knows_resumes_nothing(root: Client, now: datetime) -> None:
+    job = make_job("etl", now, paused_at=now)
+    response = root.post(press_url(job, "resume"), {"backlog": "some"}, follow=True)
+    assert "expected one of none, last, all, compressed" in response.content.decode()
+    job.refresh_from_db()
+    assert job.paused
+    assert logged() == []
+
+
+def test_the_question_about_the_backlog_needs_the_permission_and_a_paused_job(
+    root: Client, viewer: Viewer, now: datetime
+) -> None:
     job = make_job("etl", now)
-    assert root.get(f"{LIST}add/").status_code == 403
+    assert root.get(resume_url(job)).status_code == 302
+    job = make_job("other", now, paused_at=now)
+    assert viewer("jobs.view_job", "jobs.change_job").get(resume_url(job)).status_code == 403
+    assert root.post(resume_url(job)).status_code == 405
+
+
+@pytest.mark.req("JOB-8")
+def test_stop_and_start_take_turns_and_are_logged(root: Client, now: datetime) -> None:
+    job = make_job("etl", now)
+    root.post(press_url(job, "stop"))
+    job.refresh_from_db()
+    assert not job.enabled
+    text = page(root, change_url(job))
+    assert press_url(job, "start") in text
+    assert press_url(job, "stop") not in text
+    root.post(press_url(job, "start"))
+    job.refresh_from_db()
+    assert job.enabled
+    assert logged() == ["Stopped", "Started"]
+
+
+@pytest.mark.req("JOB-10")
+@pytest.mark.parametrize(("button", "kept"), [("pause", (True, True)), ("stop", (False, False))])
+def test_what_an_operator_holds_stays_held_over_the_next_deploy(
+    root: Client, now: datetime, button: str, kept: tuple[bool, bool]
+) -> None:
+    declared = Declared("etl", "0 2 * * *")
+    declared.task(name="step")(work)
+    sync(now)
+    job = Job.objects.get()
+    root.post(press_url(job, button))
+    with registry.isolated():
+        changed = Declared("etl", "0 3 * * *")
+        changed.task(name="step")(work)
+        sync(now)
+    job.refresh_from_db()
+    assert job.schedule == "0 3 * * *"
+    assert (job.enabled, job.paused) == kept
+
+
+@pytest.mark.parametrize("origin", [Origin.CODE, Origin.FILE, Origin.POLLING])
+def test_what_is_defined_elsewhere_can_still_be_run_and_held_here(
+    root: Client, now: datetime, origin: Origin
+) -> None:
+    job = make_job("etl", now, origin=origin)
+    text = page(root, change_url(job))
+    for button in ("run", "pause", "stop"):
+        assert press_url(job, button) in text
+
+
+def test_jobs_are_not_deleted_here(root: Client, now: datetime) -> None:
+    job = make_job("etl", now)
     assert root.post(f"{LIST}{job.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
@@ -171,3 +226,58 @@ def test_a_task_nobody_registers_is_marked_on_its_job_page(root: Client, now: da
     task = make_task(job, "lost", registered=False)
     for path in (change_url(job), f"/admin/jobs/task/{task.pk}/change/"):
         assert "No code registers it." in page(root, path)
+
+
+@pytest.mark.req("JOB-2")
+def test_each_effective_setting_names_the_layer_it_comes_from(root: Client, now: datetime) -> None:
+    job = make_job("etl", now, config={"overlap": "queue", "task_timeout": "7m"})
+    make_task(job, "extract")
+    make_task(job, "load", config={"task_timeout": "11m"})
+    with override_settings(PUNCTUAL={"misfire_grace": "13m"}):
+        rows = configuration(page(root, change_url(job)))
+    assert ("mode", "sequential", "default", "the job") in rows
+    assert ("misfire_grace", "13m", "platform", "the job") in rows
+    assert ("overlap", "queue", "job", "the job") in rows
+    assert ("task_timeout", "7m", "job", "the job") in rows
+    assert ("", "11m", "task", "load") in rows
+    assert not [row for row in rows if row[3] == "extract"]
+
+
+def test_the_page_says_the_schedule_in_words_and_its_next_fires(root: Client, now: datetime) -> None:
+    job = make_job("etl", now, schedule="TZ=Asia/Tokyo 0 2 * * *")
+    text = page(root, change_url(job))
+    assert "at 02:00 every day, Asia/Tokyo time" in text
+    assert text.count("02:00:00 Asia/Tokyo") == 5
+
+
+@pytest.mark.parametrize("spoiled", [{"schedule": "tomorrow"}, {"config": {"mode": "sideways"}}])
+def test_a_row_that_raw_sql_spoiled_still_has_a_page(root: Client, now: datetime, spoiled: Any) -> None:
+    job = make_job("etl", now, **spoiled)
+    page(root, change_url(job))
+
+
+def test_the_page_costs_the_same_queries_for_few_tasks_and_versions_and_many(
+    root: Client, now: datetime
+) -> None:
+    job = make_job("etl", now)
+    make_task(job)
+    few = queries(root, change_url(job))
+    for number in range(20):
+        make_task(job, f"step {number}", config={"queue": f"q{number}"})
+        JobVersion.objects.create(job=job, number=number + 1, author="a", after={}, created_at=now)
+    assert len(queries(root, change_url(job))) == len(few)
+
+
+def skipped_instants(job: Job, now: datetime, count: int) -> None:
+    for minute in range(1, count + 1):
+        at = now + timedelta(minutes=minute)
+        make_occurrence(job, at, OccurrenceState.SKIPPED, reason="paused", started_at=None, fired_at=None)
+
+
+def configuration(text: str) -> set[tuple[str, ...]]:
+    """The rows of the table, without their markup."""
+    section = text[text.index("Effective configuration") :]
+    section = section[: section.index("</table>")]
+    found = re.findall(r"<tr.*?</tr>", section, re.DOTALL)[1:]
+    cells = [re.findall(r"<td.*?</td>", row, re.DOTALL) for row in found]
+    return {tuple(html.unescape(re.sub(r"<.*?>", "", cell)).strip() for cell in row) for row in cells}

@@ -57,7 +57,7 @@ def test_a_change_keeps_author_reason_before_and_after_and_is_logged(root: Clien
     assert "version 2" in editing.confirm()
     version = JobVersion.objects.get(job=job, number=2)
     assert (version.author, version.reason) == ("admin", "the source moved")
-    assert version.before["schedule"] == "0 2 * * *"
+    assert (version.before or {})["schedule"] == "0 2 * * *"
     assert (version.after["schedule"], version.after["metadata"]) == ("@hourly", {"owner": "データ"})
     entry = LogEntry.objects.get()
     assert entry.action_flag == CHANGE

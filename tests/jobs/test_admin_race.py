@@ -79,6 +79,5 @@ def test_of_several_who_add_one_name_at_once_exactly_one_job_is_made_whole(root:
     answers = at_once(*(editing.confirm for editing in everybody))
     assert sorted("there is a job of this name already" in text for text in answers) == [False, True, True]
     job = Job.objects.get()
-    number = job.schedule[0]
-    assert list(job.tasks.values_list("name", flat=True)) == [f"step {number}"]
+    assert list(job.tasks.values_list("name", flat=True)) == [f"step {job.schedule[0]}"]
     assert JobVersion.objects.get().after["schedule"] == job.schedule
