@@ -85,10 +85,12 @@ class IdempotencyKey(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, db_index=False)
     key = models.CharField(max_length=200)
     occurrence = models.ForeignKey("Occurrence", on_delete=models.CASCADE)
-    expires_at = models.DateTimeField(db_index=True)
+    expires_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["job", "key"], name="one_occurrence_per_key")]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "key"], name="one_occurrence_per_idempotency_key_of_a_job"),
+        ]
 
     def __str__(self) -> str:
         return self.key

@@ -10,8 +10,6 @@ from tests.docs.markdown import Page, page, pages
 from tests.docs.snippets import run
 from tests.harness import Harness, states_of
 
-# Django keeps an option named `args` for itself, so `jobs trigger` cannot read its own `--args`.
-BROKEN = {"trigger": pytest.mark.xfail(raises=KeyError, reason="the option --args is lost on its way")}
 WITH_CODE = [item for item in pages() if item.blocks_in("python", "pycon")]
 
 
@@ -48,7 +46,7 @@ def tutorial_commands() -> list[Any]:
     """The `manage.py jobs …` lines, as words."""
     box = next(block for block in page("docs/tutorial.md").blocks_in("sh") if "manage.py jobs" in block.text)
     lines = [line.partition("manage.py ")[2] for line in box.text.splitlines() if "manage.py" in line]
-    return [pytest.param(line.split(), id=line, marks=BROKEN.get(line.split()[1], ())) for line in lines]
+    return [pytest.param(line.split(), id=line) for line in lines]
 
 
 @pytest.mark.parametrize("words", tutorial_commands())

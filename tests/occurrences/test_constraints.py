@@ -320,7 +320,7 @@ def test_no_constraint_goes_without_a_test() -> None:
         "versions_start_at_one",
         "task_has_a_name",
         "one_active_occurrence_per_exclusive_job",
-        "one_occurrence_per_key",
+        "one_occurrence_per_idempotency_key_of_a_job",
         "occurrence_state_is_known",
         "occurrence_finished_iff_final",
         "occurrence_running_has_started",
