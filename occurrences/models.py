@@ -89,7 +89,9 @@ class IdempotencyKey(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["job", "key"], name="one_occurrence_per_idempotency_key_of_a_job"),
+            models.UniqueConstraint(
+                fields=["job", "key"], name="one_occurrence_per_idempotency_key_of_a_job"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -46,9 +46,7 @@ class Services:
 running = pytest.StashKey[Services]()
 
 
-@pytest.hookimpl(
-    wrapper=True
-)  # wrappers run before every plain implementation, pytest-django's too
+@pytest.hookimpl(wrapper=True)  # wrappers run before every plain implementation, pytest-django's too
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         early_config.stash[running] = services = Services()

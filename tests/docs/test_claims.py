@@ -130,7 +130,9 @@ def test_every_index_is_explained(model: type[Occurrence]) -> None:
     ("overlap", "states"),
     [("skip", ["completed"] * 6), ("queue", ["completed"] * 6), ("allow", ["completed"] * 6)],
 )
-def test_recovered_occurrences_all_run_whatever_the_overlap(harness: Harness, overlap: str, states: list[str]) -> None:
+def test_recovered_occurrences_all_run_whatever_the_overlap(
+    harness: Harness, overlap: str, states: list[str]
+) -> None:
     Job("job", "*/10 * * * *", overlap=overlap, recovery="execute_all").task(noop)
     harness.sync()
     harness.tick()
