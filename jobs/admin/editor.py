@@ -120,9 +120,8 @@ class Editor:
         if opened in versions:
             meanwhile = changes(versions[opened].after, now_stored)
             tables.insert(0, changes_section("Changed since you opened the form", meanwhile))
-        notice = StaleVersionError(job.name, expected=opened, actual=job.version)
-        latest = versions.get(job.version)
-        return self._form(self._posted(typed), notice=str(notice), latest=latest, tables=tables)
+        stale = StaleVersionError(job.name, expected=opened, actual=job.version)
+        return self._form(self._posted(typed), stale=stale, latest=versions.get(job.version), tables=tables)
 
     def _confirm(self, draft: Draft, definition: Definition, now: datetime) -> HttpResponse:
         after = resolved(definition, self.job)
@@ -152,11 +151,11 @@ class Editor:
         draft: Draft,
         *,
         quiet: bool = False,
-        notice: str = "",
+        stale: StaleVersionError | None = None,
         latest: JobVersion | None = None,
         tables: list[Section] | None = None,
     ) -> HttpResponse:
-        context = {"draft": draft, "quiet": quiet, "notice": notice, "latest": latest, "tables": tables or []}
+        context = {"draft": draft, "quiet": quiet, "stale": stale, "latest": latest, "tables": tables or []}
         return self._page("jobs/editor.html", "Edit" if self.job else "Add job", context)
 
     def _page(self, template: str, title: str, context: dict[str, Any]) -> HttpResponse:

@@ -54,6 +54,7 @@ def test_an_edit_overtaken_after_its_last_look_is_refused_under_the_lock(root: C
         release.set()
         other.result(timeout=PATIENCE)
         assert "the job is at version 2 now" in told.result(timeout=PATIENCE)
+        assert "what you confirm next applies to version 2" in mine.page
     assert (mine.fields["config"], mine.fields["reason"]) == ('{"mode": "parallel"}', "mine")
     job.refresh_from_db()
     assert (job.version, job.schedule, job.config) == (2, "@hourly", {})
