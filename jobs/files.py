@@ -6,7 +6,6 @@ DefinitionError says what is wrong and where.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -99,13 +98,15 @@ READERS: Mapping[str, Callable[[str], object]] = {"json": _json, "yaml": _yaml}
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if twice := _repeated(key for key, _ in pairs):
+    if twice := _repeated([key for key, _ in pairs]):
         raise ValueError(f"key {twice!r} is given twice")
     return dict(pairs)
 
 
-def _repeated(keys: Iterable[str]) -> str | None:
-    return next((key for key, count in Counter(keys).items() if count > 1), None)
+def _repeated(keys: list[str]) -> str | None:
+    if len(set(keys)) == len(keys):
+        return None
+    return max(keys, key=keys.count)
 
 
 def _size(value: object, known: dict[int, int]) -> int:

@@ -1,0 +1,161 @@
+"""A fleet of 10,000 jobs in -> how long `jobs apply` takes for new, unchanged and changed ones, and how
+many statements a batch costs, beside a bare `bulk_create` of the same rows in the same run.
+
+    python benchmarks/jobs.py [JOBS]
+
+Starts its own PostgreSQL and Redis-compatible server. Ratios above 1 say how much dearer than the bare
+inserts it is to validate, compare, lock, version and re-plan everything. Every figure is one run.
+"""
+
+# ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+# Run as a script, this file would hide the package of the same name.
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import psycopg  # noqa: E402
+
+from tests.guardian import Guardian  # noqa: E402
+from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E402
+
+JOBS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+
+
+@contextmanager
+def servers() -> Iterator[Path]:
+    """A migrated database and a broker for as long as it lasts; the folder holds both."""
+    guardian, folder = Guardian(), make_folder()
+    guardian.remove(folder)
+    postgres, valkey = start_postgres(folder, guardian), start_valkey(folder, guardian)
+    with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE punctual")
+    os.environ |= {
+        "DATABASE_URL": postgres.url,
+        "BROKER_URL": valkey.url,
+        "SECRET_KEY": secrets.token_urlsafe(64),
+        "DJANGO_SETTINGS_MODULE": "scheduler_project.settings",
+        "PUNCTUAL_VAR": str(folder),
+        "LOG_LEVEL": "WARNING",
+    }
+    try:
+        yield folder
+    finally:
+        guardian.close()
+
+
+def fleet(schedule: str) -> dict[str, Any]:
+    task = {"name": "step", "function": "beat.importing.send"}
+    return {
+        "jobs": [
+            {
+                "name": f"job {n}",
+                "schedule": schedule.format(n % 60),
+                "config": {"retry": {"max_retries": n % 5, "interval": "30s"}, "queue": "bulk"},
+                "metadata": {"team": f"team {n % 100}", "celery_task": "shop.report"},
+                "tasks": [task],
+            }
+            for n in range(JOBS)
+        ]
+    }
+
+
+def timed(call: Callable[[], object]) -> tuple[float, int]:
+    """Seconds, and statements sent to the database."""
+    from django.db import connection
+
+    sent = 0
+
+    def count(execute: Any, *args: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        return execute(*args)
+
+    with connection.execute_wrapper(count):
+        started = perf_counter()
+        call()
+        return perf_counter() - started, sent
+
+
+def apply(path: Path, *words: str) -> None:
+    from django.core.management import call_command
+
+    call_command("jobs", "apply", str(path), *words, stdout=StringIO())
+
+
+def bare(document: dict[str, Any]) -> None:
+    """The same three rows a job, and nothing else."""
+    from django.db import transaction
+
+    from jobs.clock import database_now
+    from jobs.ids import job_id, task_id
+    from jobs.models import Job, JobVersion, Task
+
+    now = database_now()
+    stamps = {"created_at": now, "updated_at": now}
+    jobs, tasks, versions = [], [], []
+    for item in document["jobs"]:
+        id_ = job_id(item["name"])
+        plain = {key: item[key] for key in ("name", "schedule", "config", "metadata")}
+        jobs.append(Job(id=id_, origin="file", **plain, **stamps))
+        for position, step in enumerate(item["tasks"]):
+            tasks.append(Task(id=task_id(id_, step["name"]), job_id=id_, position=position, **step, **stamps))
+        versions.append(JobVersion(job_id=id_, number=1, author="bare", after=item, created_at=now))
+    with transaction.atomic():
+        Job.objects.bulk_create(jobs, batch_size=1000)
+        Task.objects.bulk_create(tasks, batch_size=1000)
+        JobVersion.objects.bulk_create(versions, batch_size=1000)
+
+
+def measure(folder: Path) -> None:
+    from django.core.management import call_command
+
+    from beat.tick import run_once
+    from jobs.clock import database_now
+    from jobs.models import Job
+
+    first, second = folder / "first.json", folder / "second.json"
+    first.write_text(json.dumps(fleet("{} * * * *")))
+    second.write_text(json.dumps(fleet("{} 2 * * *")))
+    yaml = folder / "second.yaml"
+    batches = max(1, JOBS / 1000)
+
+    base, sent = timed(lambda: bare(fleet("{} * * * *")))
+    report("bare bulk_create", base, sent, batches, base)
+    Job.objects.all().delete()
+
+    report("apply, all new", *timed(lambda: apply(first)), batches, base)
+    report("apply, unchanged", *timed(lambda: apply(first)), batches, base)
+    run_once(database_now(), sweeping=False)  # every job has its next occurrence planned
+    report("dry run, all changed", *timed(lambda: apply(second, "--dry-run")), batches, base)
+    report("apply, all changed", *timed(lambda: apply(second)), batches, base)
+    export = ("jobs", "export", "--output", str(yaml))
+    report("export as YAML", *timed(lambda: call_command(*export, stdout=StringIO())), batches, base)
+    report("apply YAML, unchanged", *timed(lambda: apply(yaml)), batches, base)
+
+
+def report(what: str, seconds: float, sent: int, batches: float, base: float) -> None:
+    line = f"{what:24} {seconds:7.2f} s  {JOBS / seconds:9,.0f} jobs/s"
+    print(f"{line}  {sent / batches:6.1f} statements a batch  {seconds / base:5.2f} × bare", flush=True)
+
+
+if __name__ == "__main__":
+    with servers() as folder:
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+
+        call_command("migrate", verbosity=0)
+        print(f"{JOBS:,} jobs with one task each, in batches of 1,000")
+        measure(folder)
