@@ -3,9 +3,9 @@
 All of them allow overlap: on a slow machine an instant may outlast the next, and it shall still run.
 """
 
-from jobs.context import Context
 from jobs import Job, Retry, scheduled
 from jobs.clock import database_now
+from jobs.context import Context
 from jobs.ids import parsed
 from tests.cluster.app.models import Effect
 
