@@ -61,6 +61,7 @@ class Engine:
         self.held: dict[UUID, tuple[Claim, asyncio.Task[None]]] = {}
         self.unrecorded: list[Exception] = []
         self.wake = asyncio.Event()
+        self.halted = asyncio.Event()
         self.ended = asyncio.Event()
         self._turn = asyncio.Lock()
 
@@ -91,7 +92,7 @@ class Engine:
             return Wait(None)
         registered = self.registrations[seen.job.id]
         # Running here: its end wakes the poll. Another rule: somebody else's `initialize` came later.
-        if seen.job.name in self.running or registered.rule != seen.task.rule:
+        if self.halted.is_set() or seen.job.name in self.running or registered.rule != seen.task.rule:
             return Wait(None)
         decision = decide(seen.task, zone=self.around.zone, now=now, holder=seen.holder)
         if isinstance(decision, Wait):

@@ -62,11 +62,12 @@ class Lifecycle:
                 if self.phase is Phase.STOPPED or (self._uninitialized and not self.engine.held):
                     return
                 self.phase = Phase.STOPPING
-                self._tell(Signal.STOP_REQUESTED)
                 polling = self._poller.active
+                # First the poll, then the word: whoever hears of the stop sees nothing start after it.
+                await self._poller.halt()
+                self._tell(Signal.STOP_REQUESTED)
                 if polling:
                     self._tell(Signal.POLLING_STOP_REQUESTED)
-                await self._poller.halt()
                 await self._quiet()
                 if polling:
                     self._tell(Signal.POLLING_STOPPED)

@@ -14,7 +14,6 @@ BREATH = 0.1  # between two polls, whatever wakes them: a retry delay of zero mu
 class Poller:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._halted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -25,12 +24,13 @@ class Poller:
         """Poll at once, whether or not the loop was going already."""
         self._engine.wake.set()
         if not self.active:
-            self._halted.clear()
+            self._engine.halted.clear()
             self._task = asyncio.create_task(self._poll_until_halted(), name="polling")
 
     async def halt(self) -> None:
-        """Complete the poll under way, then end: a poll cut short could leave a claim without a callback."""
-        self._halted.set()
+        """Nothing starts once this returns. A start under way is completed: cut short, it could leave a
+        claim without a callback."""
+        self._engine.halted.set()
         self._engine.wake.set()
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -38,11 +38,11 @@ class Poller:
 
     async def _poll_until_halted(self) -> None:
         engine = self._engine
-        while not self._halted.is_set():
+        while not engine.halted.is_set():
             engine.wake.clear()
             seconds = await self._polled()
-            await engine.around.pause(self._halted, min(seconds, BREATH))
-            if not self._halted.is_set():
+            await engine.around.pause(engine.halted, min(seconds, BREATH))
+            if not engine.halted.is_set():
                 await engine.around.pause(engine.wake, seconds - BREATH)
 
     async def _polled(self) -> float:

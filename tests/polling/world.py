@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 from polling.claims import Claim
 from polling.database import DatabaseThread
 from polling.engine import Surroundings
-from polling.events import Signal
+from polling.events import Facts, Signal
 from polling.lifecycle import Lifecycle
 from polling.properties import check
 from polling.registrations import Callback, Registration
@@ -63,13 +63,18 @@ class Process:
             zone=world.zone,
             worker=name,
             lease=LEASE,
-            listener=world.recorder,
+            listener=self._heard,
         )
+        self.begun: list[asyncio.Task[None]] = []
         self.lifecycle = Lifecycle(around, release=self.database.close)
 
     @property
     def engine(self) -> Any:
         return self.lifecycle.engine
+
+    def _heard(self, signal: Signal, facts: Facts) -> None:
+        if self.alive:  # a dead process tells nothing
+            self.world.recorder(signal, facts)
 
     async def _clock(self) -> datetime:
         return self.world.now
@@ -100,7 +105,7 @@ class Process:
         self.alive = False
         tasks = [task for _, task in self.engine.held.values()]
         poller = self.lifecycle._poller._task
-        for task in [*tasks, *([poller] if poller else [])]:
+        for task in [*self.begun, *tasks, *([poller] if poller else [])]:
             task.cancel()
         await self.world.settle()
         await self.database.close()
@@ -221,6 +226,7 @@ class World:
 
         async def begun() -> asyncio.Task[None]:
             task = asyncio.create_task(coroutine)
+            self.process.begun.append(task)
             await self.settle()
             return task
 

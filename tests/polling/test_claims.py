@@ -1,0 +1,183 @@
+"""Several schedulers on one database: a task is run by one of them, and a lost claim changes nothing."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+from uuid import uuid4
+
+import pytest
+from django.db import connections
+
+from jobs.ids import job_id
+from occurrences import transitions
+from occurrences.models import Attempt, Occurrence, TaskRun
+from polling.adoption import Adopted, adopt
+from polling.claims import Claim, Owner, start
+from polling.due import Start, Why
+from polling.events import Signal
+from polling.models import TaskState
+from polling.outcomes import record
+from polling.reading import Seen, read
+from polling.registrations import Checked, Rule
+from tests.polling.conftest import NOON
+from tests.polling.world import LEASE, World
+
+pytestmark = pytest.mark.req("POL-4")
+OWNERS = 6
+
+
+async def nothing() -> None: ...
+
+
+def checked(name: str, cron: str = "* * * * *") -> Checked:
+    return Checked(name, Rule(cron, timedelta(seconds=60)), nothing)
+
+
+def at_once(step: object, count: int) -> list[object]:
+    """The same step in so many threads, all let go at the same moment."""
+    barrier = Barrier(count)
+
+    def called(number: int) -> object:
+        try:
+            barrier.wait(timeout=30)
+            return step(number)  # type: ignore[operator]
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(called, range(count)))
+
+
+def seen(name: str) -> Seen:
+    (item,) = read([job_id(name)])
+    assert isinstance(item, Seen)
+    return item
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_of_several_that_decided_the_same_one_gets_the_run() -> None:
+    adopt([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
+    snapshot = seen("a")
+
+    def claimed(number: int) -> Claim | None:
+        owner = Owner(uuid4(), f"host/{number}")
+        return start(snapshot, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE)
+
+    claims = at_once(claimed, OWNERS)
+    assert sum(claim is not None for claim in claims) == 1
+    assert Attempt.objects.count() == Occurrence.objects.count() == 1
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_a_decision_from_before_somebody_s_short_run_finds_nothing_to_start() -> None:
+    """The run came and went between another's look and its claim; the minute is answered."""
+    adopt([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
+    stale = seen("a")
+    owner = Owner(uuid4(), "host/1")
+    claim = start(stale, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE)
+    assert claim is not None
+    assert record(claim, None, now=NOON)
+    assert start(stale, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE) is None
+    assert Attempt.objects.count() == 1
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_a_task_removed_after_the_decision_is_not_started() -> None:
+    adopt([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
+    stale = seen("a")
+    adopt([], scheduler_id=uuid4(), zone="UTC", now=NOON)
+    owner = Owner(uuid4(), "host/1")
+    assert start(stale, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE) is None
+
+
+@pytest.mark.req("POL-1")
+@pytest.mark.usefixtures("transactional_db")
+def test_initializations_at_once_leave_one_of_their_sets_and_no_mixture() -> None:
+    def adopted(number: int) -> Adopted:
+        items = [checked("common"), checked(f"own-{number}")]
+        return adopt(items, scheduler_id=uuid4(), zone="UTC", now=NOON)
+
+    fates = at_once(adopted, OWNERS)
+    assert sum("common" in fate.new for fate in fates if isinstance(fate, Adopted)) == 1
+    left = set(TaskState.objects.filter(job__removed_at=None).values_list("job__name", flat=True))
+    assert len(left) == 2
+    assert "common" in left
+
+
+def test_two_schedulers_with_the_same_registrations_run_each_minute_once_between_them(world: World) -> None:
+    first = world.process
+    world.initialize(world.register("a"), world.register("b"))
+    world.boot()
+    world.initialize(world.register("a"), world.register("b"))
+    for _ in range(5):
+        for task in world.running:
+            world.finish(task)
+        world.advance(minutes=1)
+    assert len(world.starts("a")) == len(world.starts("b")) == 6
+    assert Attempt.objects.count() == Occurrence.objects.count() == 12
+    assert first.engine.running | world.process.engine.running == {"a", "b"}
+
+
+def test_a_lease_is_renewed_as_long_as_the_callback_runs(world: World) -> None:
+    world.initialize(world.register("a", "0 12 * * *"))
+    world.boot()
+    world.initialize(world.register("a", "0 12 * * *"))
+    world.advance(minutes=10)
+    assert len(world.starts("a")) == 1
+    assert TaskRun.objects.get().lease_until > world.now
+
+
+@pytest.mark.req("POL-3")
+def test_the_survivor_takes_over_what_a_dead_scheduler_was_running(world: World) -> None:
+    doomed = world.process
+    world.initialize(world.register("a", "0 12 * * *"))
+    world.boot()
+    world.initialize(world.register("a", "0 12 * * *"))
+    world.do(doomed.die())
+    world.calls.clear()
+    world.advance(seconds=LEASE.total_seconds() + 1)
+    assert world.running == ["a"]
+    assert [row.state for row in Attempt.objects.order_by("number")] == ["lost", "running"]
+    world.recorder.events.clear()  # a crash of one of two is outside the model
+
+
+def test_a_callback_whose_claim_is_gone_is_stopped_and_records_nothing(world: World) -> None:
+    world.initialize(world.register("a", "0 12 * * *"))
+    run = TaskRun.objects.get()
+    transitions.cancel([run.id], reason="operator", now=NOON)
+    world.advance(minutes=1)
+    assert world.process.engine.running == set()
+    assert Signal.CLAIM_LOST in world.signals
+    assert TaskRun.objects.get().reason == "operator"
+    world.recorder.events.clear()
+
+
+def test_a_result_that_comes_after_the_claim_was_lost_changes_nothing(world: World) -> None:
+    world.initialize(world.register("a", "0 12 * * *"))
+    transitions.cancel([TaskRun.objects.get().id], reason="operator", now=NOON)
+    world.finish("a")
+    assert Signal.CLAIM_LOST in world.signals
+    assert Signal.RUN_COMPLETED not in world.signals
+    assert TaskState.objects.get().last_success_at is None
+    world.recorder.events.clear()
+
+
+def test_a_manual_run_under_way_delays_the_start_and_nothing_else(world: World) -> None:
+    world.initialize(world.register("a", "1 12 * * *"), world.register("b", "1 12 * * *"))
+    other = Occurrence.objects.create(
+        id=uuid4(),
+        job_id=job_id("a"),
+        job_version=1,
+        scheduled_for=NOON,
+        run_at=NOON,
+        exclusive=True,
+        execution_timeout=timedelta(hours=1),
+        created_at=NOON,
+        fired_at=NOON,
+        state="dispatched",
+    )
+    world.advance(seconds=45)
+    assert world.running == ["b"]
+    other.delete()
+    world.advance(seconds=5)
+    assert world.running == ["a", "b"]

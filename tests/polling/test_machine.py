@@ -1,0 +1,190 @@
+"""Random lives in virtual time: whatever is registered, fails, hangs, stops and crashes, the properties hold.
+
+Callbacks that call `initialize` or `stop` themselves take part, clocks jump, processes die and come
+back under other registrations. The trace is checked after every life, and so is the ledger.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import Phase as Part
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import RUN_HELD
+from polling.lifecycle import Phase
+from polling.registrations import Callback, Registration
+from polling.trace import RunStart
+from tests.polling.conftest import clear
+from tests.polling.world import World
+
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+EXAMPLES, STEPS = (300, 40) if THOROUGH else (20, 18)
+
+# Half an hour before a gap, before a fold, and on an ordinary day; Berlin, whose gap and fold are at 01:00 UTC.
+BEGINNINGS = [
+    datetime(2026, 3, 29, 0, 30, 20, tzinfo=UTC),
+    datetime(2026, 10, 25, 0, 30, 20, tzinfo=UTC),
+    datetime(2026, 6, 10, 12, 0, 0, tzinfo=UTC),
+]
+CRONS = [
+    "* * * * *",
+    "0,30 * * * *",
+    "0,15,30,45 2,3 * * *",
+    "30 2 * * *",
+    "1,2,3,31,32 * * * *",
+    "0 0 1 1 *",
+]
+DELAYS = [0.0, 7.0, 90.0, 1200.0]
+NAMES = ["a", "b", "c"]
+SPANS = [0.05, 1, 10, 40, 61, 200, 900, 2000]
+BEHAVIOURS = ["wait", "succeed", "fail", "stop", "initialize"]
+
+registrations = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.tuples(st.sampled_from(CRONS), st.sampled_from(DELAYS), st.sampled_from(BEHAVIOURS)),
+)
+Wanted = dict[str, tuple[str, float, str]]
+
+
+class Lives(RuleBasedStateMachine):
+    @initialize(now=st.sampled_from(BEGINNINGS))
+    def begin(self, now: datetime) -> None:
+        clear()
+        self.world = World(now, zone="Europe/Berlin")
+        self.wanted: Wanted = {}
+        self.up = True
+
+    @precondition(lambda self: self.up)
+    @rule(wanted=registrations)
+    def register(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self._initialize()
+
+    @precondition(lambda self: self.up and self.wanted)
+    @rule()
+    def register_the_same_again(self) -> None:
+        self._initialize()
+
+    @precondition(lambda self: self.up)
+    @rule()
+    def stop(self) -> None:
+        self.world.begin(self.world.process.lifecycle.stop())
+
+    @rule(seconds=st.sampled_from(SPANS))
+    def wait(self, seconds: float) -> None:
+        self.world.advance(seconds=seconds)
+
+    @precondition(lambda self: self.world.calls)
+    @rule(data=st.data(), well=st.booleans())
+    def end_a_callback(self, data: st.DataObject, well: bool) -> None:  # noqa: FBT001 - drawn
+        task = data.draw(st.sampled_from(sorted(set(self.world.running))))
+        self.world.finish(task, None if well else ValueError("drawn"))
+
+    @precondition(lambda self: self.up)
+    @rule()
+    def crash(self) -> None:
+        self.world.crash()
+        self.world.calls.clear()
+        self.up = False
+
+    @precondition(lambda self: not self.up)
+    @rule(change=registrations | st.none())
+    def come_back(self, change: Wanted | None) -> None:
+        self.world.boot()
+        self.up = True
+        self.wanted = self.wanted if change is None else change
+        self._initialize()
+
+    def _initialize(self) -> None:
+        self.world.advance(seconds=0.2)  # two initializations are never at one instant
+        self.world.begin(self.world.process.lifecycle.initialize(self._registrations()))
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        try:
+            for _ in range(4):  # what waits for a stop or an initialize moves on when the others have ended
+                for task in world.running:
+                    world.finish(task)
+            world.assert_lawful()
+            self.check_ledger()
+        finally:
+            world.close()
+
+    def check_ledger(self) -> None:
+        """Every start is an attempt; nothing is held that does not run; nothing overlaps."""
+        starts = Counter(event.task for event in self.world.recorder.events if isinstance(event, RunStart))
+        attempts = Counter(Attempt.objects.values_list("run__occurrence__job__name", flat=True))
+        assert attempts == starts
+        engine = self.world.process.engine
+        held = TaskRun.objects.filter(state__in=RUN_HELD, claimed_by=engine.around.worker)
+        running = engine.running if self.up else set()
+        assert not self.up or set(held.values_list("task__name", flat=True)) == running
+        active = Counter(Occurrence.objects.active().values_list("job__name", flat=True))
+        assert all(count == 1 for count in active.values())
+        assert engine.around.database.busy == 0
+
+    # -- callbacks -------------------------------------------------------------------------------
+
+    def _registrations(self) -> list[Registration]:
+        return [
+            Registration(name, cron, self._callback(name, behaviour), self._delay(delay, behaviour))
+            for name, (cron, delay, behaviour) in self.wanted.items()
+        ]
+
+    @staticmethod
+    def _delay(delay: float, behaviour: str) -> timedelta:
+        # Failing at once and retrying at once is ten polls a second: lawful, and slow to simulate.
+        return timedelta(seconds=max(delay, 60.0) if behaviour == "fail" else delay)
+
+    def _callback(self, name: str, behaviour: str) -> Callback:
+        life = self.world.process.lifecycle
+
+        async def succeed() -> None: ...
+
+        async def fail() -> None:
+            raise ValueError(name)
+
+        async def stop() -> None:
+            await life.stop()
+
+        async def again() -> None:
+            if life.phase is Phase.RUNNING:
+                await life.initialize(self._registrations())
+
+        behaviours: dict[str, Callable[[], object]] = {
+            "succeed": succeed,
+            "fail": fail,
+            "stop": stop,
+            "initialize": again,
+        }
+        chosen = behaviours.get(behaviour, self.world.open_call(name))
+        return chosen  # type: ignore[return-value]
+
+
+@pytest.mark.req("POL-8")
+def test_every_life_keeps_the_temporal_properties(transactional_db: None) -> None:
+    run_state_machine_as_test(
+        Lives,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            # A life takes a second; a failure of eighteen steps is read faster than it is shrunk.
+            phases=[Part.explicit, Part.reuse, Part.generate, *([Part.shrink] if THOROUGH else [])],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

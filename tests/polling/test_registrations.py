@@ -1,0 +1,166 @@
+"""Bad registrations are refused with class, message and details, in order, before anything is scheduled."""
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from jobs.models import Job
+from polling import Registration, errors
+from polling.registrations import LONGEST_CRON, checked
+from tests.polling.world import World
+
+pytestmark = pytest.mark.req("POL-6")
+
+HOUR = timedelta(hours=1)
+
+
+async def callback() -> None: ...
+
+
+def sync() -> None: ...
+
+
+class Callable:
+    async def __call__(self) -> None: ...
+
+
+def one(name: Any = "a", cron: Any = "* * * * *", call: Any = callback, delay: Any = HOUR) -> tuple[Any, ...]:
+    return name, cron, call, delay
+
+
+@pytest.mark.parametrize("registrations", [[one()], (one(),), [list(one())], [Registration(*one())], []])
+def test_lists_and_tuples_of_fours_are_registrations(registrations: object) -> None:
+    assert [item.name for item in checked(registrations)] == ["a"][: len(registrations)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call", [callback, partial(callback), Callable()])
+def test_whatever_is_async_when_called_is_a_callback(call: Any) -> None:
+    assert checked([one(call=call)])[0].callback is call
+
+
+@pytest.mark.parametrize("registrations", [None, "a", {"a": 1}, iter([]), {one()}, Registration(*one())])
+def test_what_is_no_list_is_refused(registrations: object) -> None:
+    with pytest.raises(errors.RegistrationsNotArrayError) as caught:
+        checked(registrations)
+    assert str(caught.value) == "Registrations must be an array"
+    assert caught.value.details == {}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [None, "four", (), one()[:3], (*one(), 1), one(name=1), one(cron=None), one(call="f"), one(delay=60)],
+)
+def test_a_wrong_shape_is_refused_with_its_index_and_what_was_received(item: object) -> None:
+    with pytest.raises(errors.RegistrationShapeError) as caught:
+        checked([one(), item])
+    message = "Invalid registration shape: expected [string, string, function, Duration]"
+    assert str(caught.value) == message
+    assert caught.value.details == {"registrationIndex": 1, "received": item}
+
+
+@pytest.mark.parametrize(
+    ("item", "field"),
+    [
+        (one(name=""), "name"),
+        (one(name="   "), "name"),
+        (one(name="x" * 201), "name"),
+        (one(name="a\0b"), "name"),
+        (one(name="\ud800"), "name"),
+        (one(call=sync), "callback"),
+        (one(delay=timedelta(days=367)), "retryDelay"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_field_value_and_reason(item: tuple[Any, ...], field: str) -> None:
+    with pytest.raises(errors.InvalidRegistrationError) as caught:
+        checked([item])
+    details = caught.value.details
+    value = dict(zip(("name", "cron", "callback", "retryDelay"), item, strict=True))[field]
+    assert (details["field"], details["value"]) == (field, value)
+    assert str(details["reason"]) in str(caught.value)
+
+
+def test_a_name_twice_is_refused() -> None:
+    with pytest.raises(errors.ScheduleDuplicateTaskError) as caught:
+        checked([one(), one("b"), one()])
+    assert str(caught.value) == 'Task with name "a" is already scheduled'
+    assert caught.value.details == {"taskName": "a"}
+
+
+@pytest.mark.parametrize(
+    ("cron", "field", "part"),
+    [
+        ("*/15 * * * *", "minute", "*/15"),
+        ("0 24 * * *", "hour", "24"),
+        ("0 0 ? * *", "day", "?"),
+        ("0 0 * 13 *", "month", "13"),
+        ("0 0 * * mon", "weekday", "mon"),
+        ("0 0 * * 7", "weekday", "7"),
+    ],
+)
+def test_a_bad_cron_field_is_refused_and_named(cron: str, field: str, part: str) -> None:
+    with pytest.raises(errors.CronExpressionInvalidError) as caught:
+        checked([one(cron=cron)])
+    details = caught.value.details
+    assert (details["expression"], details["field"]) == (cron, field)
+    assert str(caught.value) == f'Invalid cron expression "{cron}": {field} field {details["reason"]}'
+    cause = caught.value.__cause__
+    assert isinstance(cause, errors.FieldParseError)
+    assert cause.details == {"fieldValue": part, "fieldName": field}
+
+
+@pytest.mark.parametrize("cron", ["", "@daily", "* * * *", "* * * * * *", "0 0 30 2 *"])
+def test_a_cron_text_that_is_wrong_as_a_whole_is_refused(cron: str) -> None:
+    with pytest.raises(errors.CronExpressionInvalidError) as caught:
+        checked([one(cron=cron)])
+    assert caught.value.details["expression"] == cron
+    assert caught.value.__cause__ is not None
+
+
+def test_a_cron_text_too_long_to_be_stored_is_refused() -> None:
+    fits = "*" + " " * (LONGEST_CRON - 8) + "* * * *"
+    assert checked([one(cron=fits)])
+    with pytest.raises(errors.CronExpressionInvalidError) as caught:
+        checked([one(cron=fits + " ")])
+    assert caught.value.details["field"] == "expression"
+
+
+def test_a_negative_delay_is_refused_and_zero_is_not() -> None:
+    assert checked([one(delay=timedelta())])
+    with pytest.raises(errors.NegativeRetryDelayError) as caught:
+        checked([one(delay=timedelta(microseconds=-1500))])
+    assert str(caught.value) == "Retry delay must be non-negative"
+    assert caught.value.details == {"retryDelayMs": -1.5}
+
+
+WORSE_AND_WORSE = [
+    (one("b", "x", sync, timedelta(-1)), "RegistrationShapeError", 3),
+    (one("", "x", sync, timedelta(-1)), "InvalidRegistrationError", 4),
+    (one("a", "x", sync, timedelta(-1)), "InvalidRegistrationError", 4),
+    (one("a", "x", callback, timedelta(-1)), "ScheduleDuplicateTaskError", 4),
+    (one("b", "x", callback, timedelta(-1)), "CronExpressionInvalidError", 4),
+    (one("b", "* * * * *", callback, timedelta(-1)), "NegativeRetryDelayError", 4),
+]
+
+
+@pytest.mark.parametrize(("item", "expected", "length"), WORSE_AND_WORSE)
+def test_checks_go_in_order_shape_name_callback_duplicate_cron_delay(
+    item: tuple[Any, ...], expected: str, length: int
+) -> None:
+    with pytest.raises(errors.PollingError) as caught:
+        checked([one(), item[:length]])
+    assert type(caught.value).__name__ == expected
+
+
+def test_the_first_bad_registration_is_reported_whatever_comes_after_it() -> None:
+    with pytest.raises(errors.NegativeRetryDelayError):
+        checked([one(delay=timedelta(-1)), None])
+
+
+def test_nothing_is_scheduled_when_one_registration_is_bad(world: World) -> None:
+    with pytest.raises(errors.CronExpressionInvalidError):
+        world.initialize(world.register("good"), world.register("bad", "nonsense"))
+    world.advance(minutes=2)
+    assert world.running == []
+    assert not Job.objects.exists()
