@@ -1,0 +1,57 @@
+"""A user's program: `python -m tests.polling.program BEHAVIOUR FILE`; the cluster tests start and kill it.
+
+What its callback does is written to FILE, one short line each, so that the lines of several processes
+stand there in the order they were written.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import django
+
+LEASE = timedelta(seconds=3)
+FAILURES = 12
+
+
+def note(file: Path, word: str) -> None:
+    with file.open("a") as lines:
+        lines.write(f"{word} {os.getpid()}\n")
+
+
+async def main(behaviour: str, file: Path) -> None:
+    from polling import Registration, Scheduler  # noqa: PLC0415 - after django.setup()
+
+    async def hang() -> None:
+        note(file, "start")
+        await asyncio.Event().wait()
+
+    async def quick() -> None:
+        note(file, "start")
+        note(file, "end")
+
+    async def flaky() -> None:
+        note(file, "start")
+        await asyncio.sleep(0.02)  # long enough for another process to find it running
+        ends = file.read_text().count("end")
+        note(file, "end")
+        if ends < FAILURES:
+            raise ValueError(ends)
+
+    callback = {"hang": hang, "quick": quick, "flaky": flaky}[behaviour]
+    scheduler = Scheduler(lease=LEASE)
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    await scheduler.initialize([Registration("task", "* * * * *", callback, timedelta())])
+    note(file, "initialized")
+    await stopped.wait()
+    await scheduler.stop()
+    note(file, "stopped")
+
+
+if __name__ == "__main__":
+    django.setup()
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
