@@ -41,17 +41,13 @@ def read(path: str) -> object:
     text = _text(path)
     format_ = SUFFIXES.get(Path(path).suffix.lower()) or _guessed(text)
     try:
-        document = READERS[format_](text)
-        values = _size(document, {})
+        return READERS[format_](text)
     except yaml.YAMLError as error:
         raise _refused(path, f"not YAML we accept: {_one_line(error)}") from None
     except RecursionError:
         raise _refused(path, "nested too deeply") from None
     except ValueError as error:  # JSON's own error among them
         raise _refused(path, f"not {format_.upper()}: {_one_line(error)}") from None
-    if values > MOST_VALUES:
-        raise _refused(path, f"its aliases unfold into {values:.0e} values; at most {MOST_VALUES:.0e}")
-    return document
 
 
 def written(document: object, format_: str) -> str:
@@ -91,7 +87,10 @@ def _json(text: str) -> object:
 
 
 def _yaml(text: str) -> object:
-    return yaml.load(text, Loader=Loader)  # noqa: S506 - a subclass of the safe loader
+    document: object = yaml.load(text, Loader=Loader)  # noqa: S506 - a subclass of the safe loader
+    if (values := _size(document, {})) > MOST_VALUES:
+        raise yaml.YAMLError(f"its aliases unfold into {values:.0e} values; at most {MOST_VALUES:.0e}")
+    return document
 
 
 READERS: Mapping[str, Callable[[str], object]] = {"json": _json, "yaml": _yaml}

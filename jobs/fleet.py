@@ -8,11 +8,11 @@ file as long as they say the same; anything else about them is refused.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain
+from itertools import islice
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Prefetch
 
 from jobs import ledger
 from jobs.definition import Definition
@@ -60,12 +60,11 @@ class Applied:
 
 def exported(names: Sequence[str] = ()) -> dict[str, Any]:
     """The whole fleet, or the jobs named, as a document; sorted, so that two exports compare."""
-    jobs = Job.objects.registered().prefetch_related(Prefetch("tasks", Task.objects.current()))
-    rows = {row.name: row for row in _named(jobs, names)}
+    found = {row.name: (row, definition) for row, definition in _read(names) if not row.removed}
     for name in names:
-        if name not in rows:
+        if name not in found:
             raise UnknownJobError(name)
-    return {"jobs": [_entry(rows[name]) for name in sorted(rows)]}
+    return {"jobs": [_entry(*found[name]) for name in sorted(found)]}
 
 
 def plan(entries: Sequence[Entry], *, now: datetime, prune: bool = False) -> Plan:
@@ -74,10 +73,10 @@ def plan(entries: Sequence[Entry], *, now: datetime, prune: bool = False) -> Pla
     changed: list[Changed] = []
     preserved: list[str] = []
     refused: list[str] = []
-    rows = _known(entry.definition.name for entry in entries)
+    names = [entry.definition.name for entry in entries]
+    known = {row.name: (row, definition) for row, definition in _read(names)} if names else {}
     for entry in entries:
-        row = rows.get(entry.definition.name)
-        before = definition_of(row, row.tasks.all()) if row else None
+        row, before = known.get(entry.definition.name, (None, None))
         after = _resolved(entry.definition, row, now)
         if row and before == after and not row.removed:
             preserved.append(after.name)
@@ -114,9 +113,8 @@ def _applied(stored: Stored, preserved: Iterable[str], removed: Iterable[str]) -
     return Applied(stored.new, stored.changed, tuple(kept), tuple(sorted(removed)))
 
 
-def _entry(job: Job) -> dict[str, Any]:
+def _entry(job: Job, definition: Definition) -> dict[str, Any]:
     """Databases keep JSON keys in orders of their own; a file has one order everywhere."""
-    definition = definition_of(job, job.tasks.all()).dumped()
     return {
         "name": job.name,
         **({"origin": job.origin} if Origin(job.origin) in OWNED else {}),
@@ -124,7 +122,7 @@ def _entry(job: Job) -> dict[str, Any]:
         "enabled": job.enabled,
         "config": _in_order(job.config),
         "metadata": _in_order(job.metadata),
-        "tasks": [{**task, "config": _in_order(task["config"])} for task in definition["tasks"]],
+        "tasks": [{**task, "config": _in_order(task["config"])} for task in definition.dumped()["tasks"]],
     }
 
 
@@ -134,26 +132,31 @@ def _in_order(value: Any) -> Any:
     return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
-def _named(jobs: Any, names: Sequence[str]) -> Iterator[Job]:
-    if not names:
-        return iter(jobs.iterator(chunk_size=BATCH))
+def _read(names: Sequence[str]) -> Iterator[tuple[Job, Definition]]:
+    """The jobs named, or all of them, with what their rows say: two statements a batch."""
     ids = [job_id(name) for name in names]
-    return chain.from_iterable(jobs.filter(id__in=ids[n : n + BATCH]) for n in range(0, len(ids), BATCH))
+    slices = [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
+    batches = (Job.objects.filter(id__in=batch) for batch in slices) if names else _batches()
+    for batch in batches:
+        tasks: dict[UUID, list[Task]] = {}
+        for task in Task.objects.current().filter(job__in=[row.id for row in batch]):
+            tasks.setdefault(task.job_id, []).append(task)
+        yield from ((row, definition_of(row, tasks.get(row.id, ()))) for row in batch)
 
 
-def _known(names: Iterable[str]) -> dict[str, Job]:
-    jobs = Job.objects.prefetch_related(Prefetch("tasks", Task.objects.current()))
-    wanted = list(names)
-    return {row.name: row for row in _named(jobs, wanted)} if wanted else {}
+def _batches() -> Iterator[list[Job]]:
+    rows = Job.objects.order_by("id").iterator(chunk_size=BATCH)
+    while batch := list(islice(rows, BATCH)):
+        yield batch
 
 
 def _resolved(item: Definition, row: Job | None, now: datetime) -> Definition:
     """As it would be stored: the operator's switch, and `@once +20m` as the instant it means now."""
     enabled = item.enabled if item.enabled is not None else (row.enabled if row else True)
+    if "@once" not in item.schedule.lower():
+        return replace(item, enabled=enabled)
     zone = item.config.get("timezone") or platform().get("timezone")
-    relative = "@once" in item.schedule.lower()
-    schedule = absolute(item.schedule, timezone=zone, now=now) if relative else item.schedule
-    return replace(item, enabled=enabled, schedule=schedule)
+    return replace(item, enabled=enabled, schedule=absolute(item.schedule, timezone=zone, now=now))
 
 
 def _owned(entry: Entry, row: Job | None) -> str:
