@@ -60,24 +60,24 @@ def test_reinitializing_and_preempting_have_events_of_their_own(world: World) ->
 def test_events_are_log_lines_with_ids(world: World, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="punctual"):
         world.initialize(world.register("a"))
-    lines = {record.event: record.facts for record in caplog.records if hasattr(record, "event")}
+    lines = {vars(record)["event"]: vars(record)["facts"] for record in caplog.records}
     assert lines["TaskRunStarted"]["task"] == "a"
     assert str(lines["TaskRunStarted"]["run"]).startswith("run_")
 
 
 def test_the_phases_follow_the_chart(world: World) -> None:
     life = world.process.lifecycle
-    assert life.phase is Phase.UNINITIALIZED
+    assert world.phase == Phase.UNINITIALIZED
     with pytest.raises(errors.RegistrationsNotArrayError):
         world.do(life.initialize(None))
-    assert life.phase is Phase.UNINITIALIZED
+    assert world.phase == Phase.UNINITIALIZED
     world.initialize(world.register("a"))
-    assert life.phase is Phase.RUNNING
+    assert world.phase == Phase.RUNNING
     stopping = world.begin(life.stop())
-    assert life.phase is Phase.STOPPING
+    assert world.phase == Phase.STOPPING
     world.finish("a")
     assert stopping.done()
-    assert life.phase is Phase.STOPPED
+    assert world.phase == Phase.STOPPED
 
 
 @pytest.mark.req("POL-6")
@@ -97,7 +97,7 @@ def test_a_failed_reinitialize_stops_polling_and_lets_callbacks_finish(world: Wo
         Signal.POLLING_STOPPED,
         Signal.INITIALIZATION_FAILED,
     ]
-    assert world.process.lifecycle.phase is Phase.UNINITIALIZED
+    assert world.phase == Phase.UNINITIALIZED
     world.advance(minutes=2)
     world.finish("a")
     world.advance(minutes=2)
@@ -174,7 +174,7 @@ def test_many_initializes_and_stops_at_once_end_in_order(world: World) -> None:
         await asyncio.gather(*calls)
 
     world.do(crowd())
-    assert world.process.lifecycle.phase is Phase.RUNNING
+    assert world.phase == Phase.RUNNING
     world.assert_lawful()
 
 
@@ -200,7 +200,7 @@ def test_a_callback_may_stop_its_own_scheduler(world: World) -> None:
         await world.process.lifecycle.stop()
 
     world.initialize(inside(world, callback))
-    assert world.process.lifecycle.phase is Phase.STOPPED
+    assert world.phase == Phase.STOPPED
     assert world.ends("inner") == [True]
 
 
@@ -215,9 +215,9 @@ def test_callbacks_that_all_stop_their_scheduler_do_not_wait_for_each_other(worl
     world.initialize(*twice, world.register("other"))
     proceed.set()
     world.do(world.settle())
-    assert world.process.lifecycle.phase is Phase.STOPPING
+    assert world.phase == Phase.STOPPING
     world.finish("other")
-    assert world.process.lifecycle.phase is Phase.STOPPED
+    assert world.phase == Phase.STOPPED
     assert (world.ends("x"), world.ends("y")) == ([True], [True])
 
 
@@ -243,7 +243,7 @@ def test_a_callback_that_initializes_while_the_scheduler_stops_is_served_after_i
     proceed.set()
     world.do(world.settle())
     assert stopping.done()
-    assert world.process.lifecycle.phase is Phase.RUNNING
+    assert world.phase == Phase.RUNNING
 
 
 # -- trouble -------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_stop_says_when_a_result_could_not_be_recorded_and_stops_all_the_same(wo
     cause = caught.value.details["cause"]
     assert isinstance(cause, Error)
     assert str(caught.value) == f"Failed to stop scheduler: {cause}"
-    assert world.process.lifecycle.phase is Phase.STOPPED
+    assert world.phase == Phase.STOPPED
     world.recorder.events.clear()  # an end that nobody could write down
 
 
@@ -302,6 +302,6 @@ def test_stop_says_when_a_result_could_not_be_recorded_and_stops_all_the_same(wo
 def test_a_database_that_fails_during_initialize_leaves_it_uninitialized(world: World) -> None:
     with missing("polling_taskstate"), pytest.raises((Error, errors.ScheduleTaskError)):
         world.initialize(world.register("a"))
-    assert world.process.lifecycle.phase is Phase.UNINITIALIZED
+    assert world.phase == Phase.UNINITIALIZED
     world.initialize(world.register("a"))
     assert world.running == ["a"]

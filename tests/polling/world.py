@@ -247,6 +247,10 @@ class World:
         ]
 
     @property
+    def phase(self) -> str:
+        return str(self.process.lifecycle.phase)
+
+    @property
     def signals(self) -> list[Signal]:
         return self.recorder.signals
 
