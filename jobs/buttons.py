@@ -29,16 +29,16 @@ class Pressed:
 
 @dataclass(frozen=True)
 class Button:
-    """`asks` names the page that asks something before the button is pressed."""
+    """`press` is told the job, what was asked, and who presses; `asks` names the page that asks first."""
 
     name: str
     label: str
     permission: str
-    press: Callable[[Job, Asked], Pressed]
+    press: Callable[[Job, Asked, str], Pressed]
     asks: str = ""
 
 
-def _run(job: Job, _asked: Asked) -> Pressed:
+def _run(job: Job, _asked: Asked, _author: str) -> Pressed:
     occurrence = trigger(job.name)
     url = reverse("admin:occurrences_occurrence_change", args=[occurrence])
     shown_id = shown("occ", occurrence)
@@ -46,13 +46,13 @@ def _run(job: Job, _asked: Asked) -> Pressed:
     return Pressed(message, f"Run now: {shown_id}")
 
 
-def _pause(job: Job, _asked: Asked) -> Pressed:
+def _pause(job: Job, _asked: Asked, _author: str) -> Pressed:
     if pause(job.name):
         return Pressed(f"“{job.name}” is paused; its instants are recorded as skipped.", "Paused")
     return Pressed(f"“{job.name}” was paused already.")
 
 
-def _resume(job: Job, asked: Asked) -> Pressed:
+def _resume(job: Job, asked: Asked, _author: str) -> Pressed:
     backlog = asked.get("backlog", "none")
     if resume(job.name, backlog=backlog):
         message = f"“{job.name}” runs again from its next instant on; of its backlog: {backlog}."
@@ -60,14 +60,14 @@ def _resume(job: Job, asked: Asked) -> Pressed:
     return Pressed(f"“{job.name}” was not paused.")
 
 
-def _stop(job: Job, _asked: Asked) -> Pressed:
-    if stop(job.name):
+def _stop(job: Job, _asked: Asked, author: str) -> Pressed:
+    if stop(job.name, author=author):
         return Pressed(f"“{job.name}” is stopped; nothing is planned until it is started.", "Stopped")
     return Pressed(f"“{job.name}” was stopped already.")
 
 
-def _start(job: Job, _asked: Asked) -> Pressed:
-    if start(job.name):
+def _start(job: Job, _asked: Asked, author: str) -> Pressed:
+    if start(job.name, author=author):
         return Pressed(f"“{job.name}” is started; it owes nothing for the time it was off.", "Started")
     return Pressed(f"“{job.name}” was started already.")
 

@@ -76,7 +76,7 @@ class Draft:
 
     def _spelled(self) -> dict[str, Any]:
         typed = self.form.cleaned_data
-        switched = {"enabled": typed["enabled"]} if "enabled" in self.form.changed_data else {}
+        switched = {"enabled": typed["enabled"]} if self.form.switched else {}
         tasks = [_step(row.cleaned_data) for row in self.tasks.ordered_forms]
         plain = {field: typed[field] for field in FIELDS}
         return {**plain, **switched, "tasks": tasks}

@@ -51,8 +51,9 @@ class JobForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs=CODE),
         help_text="Chronex by default, such as TZ=Europe/Berlin 0 2 * * *; `kind:` picks another dialect.",
     )
-    # The switch is also an operator's button: only a change made in this form is stored.
-    enabled = forms.BooleanField(required=False, show_hidden_initial=True, widget=UnfoldBooleanSwitchWidget)
+    # The switch is also a button on the page: only a change made in this form is stored.
+    was_enabled = forms.BooleanField(required=False, widget=forms.HiddenInput)
+    enabled = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget)
     config = JsonField(label="Configuration", help_text=f"JSON; overrides only: {', '.join(KEYS)}.")
     metadata = JsonField(rows=3, help_text="JSON; texts that reach tasks as ctx.metadata.")
     policy = forms.ChoiceField(
@@ -87,6 +88,10 @@ class JobForm(forms.Form):
             return duration(self.cleaned_data["horizon"])
         except ValueError as error:
             raise ValidationError(str(error)) from error
+
+    @property
+    def switched(self) -> bool:
+        return bool(self.cleaned_data["enabled"] != self.cleaned_data["was_enabled"])
 
     @property
     def update_policy(self) -> UpdatePolicy:

@@ -5,6 +5,8 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -58,6 +60,11 @@ class DefinitionAdmin(PlainAdmin[Any]):
             return queryset.filter(pk=parsed(self.id_kind, search_term.strip())), False
         except ValueError:
             return super().get_search_results(request, queryset, search_term)
+
+    def get_paginator(self, request: HttpRequest, queryset: Any, per_page: int, *args: Any) -> Any:
+        """The history of a row is short, and its page shows how many entries there are."""
+        kind = Paginator if queryset.model is LogEntry else self.paginator
+        return kind(queryset, per_page, *args)
 
     @admin.display(description="name", ordering="name")
     def name_shown(self, row: Job | Task) -> SafeString:

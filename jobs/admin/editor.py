@@ -164,18 +164,12 @@ class Editor:
 
     def _opened(self) -> Draft:
         if self.job is None:
-            return Draft.opened(NEW, version=0, name=None)
+            return Draft.opened(NEW, version=0, name=None, was_enabled=True)
         start, reason = stored(self.job), ""
         if wanted := self.request.GET.get("restore", ""):
-            start, reason = self._restored(self.job, wanted), f"Restore version {wanted}"
-        return Draft.opened(start, version=self.job.version, name=self.job.name, reason=reason)
-
-    def _restored(self, job: Job, wanted: str) -> dict[str, Any]:
-        number = int(wanted) if DIGITS.fullmatch(wanted) else 0
-        version = get_object_or_404(JobVersion, job=job, number=number)
-        after = version.after if isinstance(version.after, dict) else {}
-        # The switch is left as it is: stopping a job is no version, and restoring must not undo it.
-        return {**after, "enabled": job.enabled}
+            start, reason = {**start, **restored(self.job, wanted)}, f"Restore version {wanted}"
+        facts = {"was_enabled": self.job.enabled, "reason": reason}
+        return Draft.opened(start, version=self.job.version, name=self.job.name, **facts)
 
     def _posted(self, data: QueryDict) -> Draft:
         return Draft.posted(data, name=self.job.name if self.job else None)
@@ -186,6 +180,12 @@ class Editor:
 
 def stored(job: Job) -> dict[str, Any]:
     return definition_of(job, job.tasks.all()).dumped()
+
+
+def restored(job: Job, wanted: str) -> dict[str, Any]:
+    number = int(wanted) if DIGITS.fullmatch(wanted) else 0
+    version = get_object_or_404(JobVersion, job=job, number=number)
+    return version.after if isinstance(version.after, dict) else {}
 
 
 def resolved(definition: Definition, job: Job | None) -> Definition:

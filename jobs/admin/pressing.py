@@ -22,7 +22,7 @@ def press(
         page.message_user(request, f"“{job.name}” is no longer registered.", messages.ERROR)
         return
     try:
-        pressed = button.press(job, asked)
+        pressed = button.press(job, asked, request.user.get_username())
     except PunctualError as error:
         page.message_user(request, f"“{job.name}”: {error}", messages.ERROR)
         return

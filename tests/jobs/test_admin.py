@@ -162,6 +162,8 @@ def test_stop_and_start_take_turns_and_are_logged(root: Client, now: datetime) -
     job.refresh_from_db()
     assert job.enabled
     assert logged() == ["Stopped", "Started"]
+    assert set(JobVersion.objects.values_list("author", flat=True)) == {"admin"}
+    assert "2 entries" in page(root, f"{LIST}{job.pk}/history/")
 
 
 @pytest.mark.req("JOB-10")
@@ -239,8 +241,7 @@ def test_each_effective_setting_names_the_layer_it_comes_from(root: Client, now:
     assert ("misfire_grace", "13m", "platform", "the job") in rows
     assert ("overlap", "queue", "job", "the job") in rows
     assert ("task_timeout", "7m", "job", "the job") in rows
-    assert ("", "11m", "task", "load") in rows
-    assert not [row for row in rows if row[3] == "extract"]
+    assert [row for row in rows if row[3] != "the job"] == [("", "11m", "task", "load")]
 
 
 def test_the_page_says_the_schedule_in_words_and_its_next_fires(root: Client, now: datetime) -> None:

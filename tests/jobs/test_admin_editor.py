@@ -86,10 +86,21 @@ def test_two_editors_at_once_one_is_told_and_loses_nothing_typed(root: Client) -
     assert (job.version, job.schedule, job.config) == (3, "@hourly", {"mode": "parallel"})
 
 
-def test_a_stop_made_meanwhile_is_not_undone_by_an_edit(root: Client) -> None:
+def test_a_stop_made_meanwhile_is_told_and_not_undone_by_an_edit(root: Client) -> None:
     job = saved()
     editing = Editing(root, edit_url(job))
-    stop(job.name)
+    stop(job.name, author="bob")
+    assert "made by bob: “stopped”" in editing.look(schedule="@hourly", reason="unrelated")
+    assert "Nothing is changed yet" in editing.look()
+    editing.confirm()
+    job.refresh_from_db()
+    assert (job.schedule, job.enabled) == ("@hourly", False)
+
+
+def test_a_stop_that_made_no_version_is_not_undone_either(root: Client) -> None:
+    job = saved()
+    editing = Editing(root, edit_url(job))
+    Job.objects.update(enabled=False)
     editing.look(schedule="@hourly", reason="unrelated")
     editing.confirm()
     job.refresh_from_db()

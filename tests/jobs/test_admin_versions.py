@@ -6,6 +6,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
+from jobs.control import stop
 from jobs.models import Job, JobVersion, Origin
 from jobs.registry import registry
 from tests.console.pages import Viewer, page, pages, queries, root, viewer
@@ -72,14 +73,15 @@ def test_a_restored_version_is_a_new_one_after_the_same_confirmation(root: Clien
     assert "version 3: Restore version 1" in LogEntry.objects.get().get_change_message()
 
 
-def test_restoring_leaves_the_switch_as_the_operator_set_it(root: Client) -> None:
-    job = two_versions()
-    Job.objects.update(enabled=False)
+def test_restoring_includes_the_switch_and_the_confirmation_says_so(root: Client) -> None:
+    job = saved()
+    stop(job.name, author="bob")
     editing = Editing(root, restore_url(job, 1))
-    editing.look()
+    shown = editing.look()
+    assert "enabled" in shown[shown.index("Definition") :]
     editing.confirm()
     job.refresh_from_db()
-    assert (job.schedule, job.enabled) == ("0 2 * * *", False)
+    assert (job.version, job.enabled) == (3, True)
 
 
 @pytest.mark.req("JOB-4")
