@@ -56,7 +56,7 @@ class Surroundings:
 class Engine:
     def __init__(self, around: Surroundings) -> None:
         self.around = around
-        self.scheduler_id: UUID | None = None
+        self.owner: Owner | None = None  # generated when it first initialises
         self.registrations: dict[UUID, Checked] = {}
         self.held: dict[UUID, tuple[Claim, asyncio.Task[None]]] = {}
         self.unrecorded: list[Exception] = []
@@ -68,24 +68,26 @@ class Engine:
     async def adopt(self, registrations: tuple[Checked, ...]) -> Adopted:
         """All of them are in force afterwards, or none."""
         async with self._turn:
-            self.scheduler_id = self.scheduler_id or uuid4()
+            owner = self.owner = self.owner or Owner(uuid4(), self.around.worker)
             now = await self.around.clock()
-            step = partial(adopt, scheduler_id=self.scheduler_id, zone=self.around.zone, now=now)
+            step = partial(adopt, scheduler_id=owner.scheduler_id, zone=self.around.zone, now=now)
             fate = await self.around.database.run(step, registrations)
             self.registrations = {job_id(item.name): item for item in registrations}
         return fate
 
     async def run_once(self, now: datetime) -> Polled:
         async with self._turn:
+            if self.owner is None:
+                return Polled()
             seen = await self.around.database.run(read, list(self.registrations))
-            results = [await self._visit(item, now) for item in seen]
+            results = [await self._visit(item, self.owner, now) for item in seen]
         started = tuple(item.name for item in results if isinstance(item, Claim))
         waits = [item.until for item in results if isinstance(item, Wait)]
         lost = sum(item is None for item in results)
         wake_at = min((at for at in (*waits, now + SOON if lost else None) if at), default=None)
         return Polled(started, lost, wake_at)
 
-    async def _visit(self, seen: Seen | Unreadable, now: datetime) -> Claim | Wait | None:
+    async def _visit(self, seen: Seen | Unreadable, owner: Owner, now: datetime) -> Claim | Wait | None:
         """None: it was due, and somebody else was first."""
         if isinstance(seen, Unreadable):
             emit(self.around.listener, Signal.TASK_UNREADABLE, task=seen.name, error=seen.error)
@@ -97,7 +99,6 @@ class Engine:
         decision = decide(seen.task, zone=self.around.zone, now=now, holder=seen.holder)
         if isinstance(decision, Wait):
             return decision
-        owner = Owner(self.scheduler_id or uuid4(), self.around.worker)
         step = partial(start, owner=owner, now=now, lease=self.around.lease)
         claim = await self.around.database.run(step, seen, decision)
         if claim is not None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from uuid import UUID
 
+from polling.adoption import Adopted
 from polling.engine import INSIDE, Engine, Surroundings
 from polling.errors import StopSchedulerError
 from polling.events import Signal, emit
@@ -59,7 +60,7 @@ class Lifecycle:
     async def stop(self) -> None:
         with self._visiting():
             async with self._gate:
-                if self.phase is Phase.STOPPED or (self._uninitialized and not self.engine.held):
+                if self._at_rest:
                     return
                 self.phase = Phase.STOPPING
                 polling = self._poller.active
@@ -128,12 +129,14 @@ class Lifecycle:
             await self._release()
 
     @property
-    def _uninitialized(self) -> bool:
-        return self.phase is Phase.UNINITIALIZED
+    def _at_rest(self) -> bool:
+        """Nothing to stop. A failed `initialize` may have left callbacks running: they are waited for."""
+        idle = self.phase is Phase.UNINITIALIZED and not self.engine.held
+        return self.phase is Phase.STOPPED or idle
 
     @contextmanager
     def _visiting(self) -> Iterator[None]:
-        """Known as a visitor as long as it waits here; who quiets down counts again."""
+        """A callback that waits here is known as a visitor as long as it does."""
         claim = INSIDE.get()
         if claim is None:
             yield
@@ -149,5 +152,5 @@ class Lifecycle:
         emit(self.engine.around.listener, signal, **facts)
 
 
-def _counts(fate: object) -> dict[str, int]:
+def _counts(fate: Adopted) -> dict[str, int]:
     return {name: len(found) for name, found in vars(fate).items()}

@@ -1,6 +1,6 @@
 """Rows of registered tasks → what each of them looks like at this moment, in one query."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -72,7 +72,3 @@ def holder_of(run: TaskRun | None) -> Holder | None:
         return Holder(lease_until=run.lease_until)
     # A beat's reaper was first: it recorded the loss and parked the run.
     return Holder(lost=True) if run.state == RunState.DLQ else None
-
-
-def readable(seen: Collection[Seen | Unreadable]) -> Iterator[Seen]:
-    return (item for item in seen if isinstance(item, Seen))

@@ -4,7 +4,7 @@ Checks per registration, in this order: shape, name, callback, duplicate, cron, 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -125,7 +125,3 @@ def _check_delay(delay: timedelta) -> None:
         raise NegativeRetryDelayError(delay)
     if delay > LONGEST:
         raise InvalidRegistrationError("retryDelay", delay, f"must not be longer than {LONGEST.days} days")
-
-
-def names(registrations: Sequence[Checked]) -> tuple[str, ...]:
-    return tuple(item.name for item in registrations)

@@ -162,11 +162,11 @@ def test_a_pattern_without_a_next_minute_cannot_be_scheduled(worlds: Worlds) -> 
 
 def test_every_stored_task_carries_the_scheduler_s_identifier(world: World) -> None:
     world.initialize(world.register("a"), world.register("b"))
-    mine = world.process.engine.scheduler_id
+    mine = world.process.engine.owner.scheduler_id
     assert set(TaskState.objects.values_list("scheduler_id", flat=True)) == {mine}
     assert Roster.objects.get().scheduler_id == mine
     world.initialize(world.register("a"))
-    assert world.process.engine.scheduler_id == mine
+    assert world.process.engine.owner.scheduler_id == mine
 
 
 def test_a_scheduler_whose_registrations_were_superseded_starts_nothing_under_the_old_rule(

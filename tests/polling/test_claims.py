@@ -11,6 +11,7 @@ from django.db import connections
 from jobs.ids import job_id
 from occurrences import transitions
 from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import OccurrenceState
 from polling.adoption import Adopted, adopt
 from polling.claims import Claim, Owner, start
 from polling.due import Start, Why
@@ -60,8 +61,8 @@ def test_of_several_that_decided_the_same_one_gets_the_run() -> None:
     snapshot = seen("a")
 
     def claimed(number: int) -> Claim | None:
-        owner = Owner(uuid4(), f"host/{number}")
-        return start(snapshot, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE)
+        owner, now = Owner(uuid4(), f"host/{number}"), NOON + number * timedelta(milliseconds=1)
+        return start(snapshot, Start(Why.DUE, NOON), owner=owner, now=now, lease=LEASE)
 
     claims = at_once(claimed, OWNERS)
     assert sum(claim is not None for claim in claims) == 1
@@ -77,7 +78,8 @@ def test_a_decision_from_before_somebody_s_short_run_finds_nothing_to_start() ->
     claim = start(stale, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE)
     assert claim is not None
     assert record(claim, None, now=NOON)
-    assert start(stale, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE) is None
+    later = NOON + timedelta(seconds=1)
+    assert start(stale, Start(Why.DUE, NOON), owner=owner, now=later, lease=LEASE) is None
     assert Attempt.objects.count() == 1
 
 
@@ -160,6 +162,20 @@ def test_a_result_that_comes_after_the_claim_was_lost_changes_nothing(world: Wor
     assert Signal.RUN_COMPLETED not in world.signals
     assert TaskState.objects.get().last_success_at is None
     world.recorder.events.clear()
+
+
+def test_a_retry_that_an_operator_canceled_does_not_come_back(world: World) -> None:
+    world.initialize(world.register("a", "0,5 12 * * *", delay=60))
+    world.finish("a", ValueError("no"))
+    run = TaskRun.objects.get()
+    transitions.cancel([run.id], reason="operator", now=NOON)
+    outcome = {run.occurrence_id: OccurrenceState.CANCELED}
+    transitions.finish(outcome, reports={run.occurrence_id: {}}, finalized=outcome.keys(), now=NOON)
+    world.advance(minutes=3)
+    assert Signal.POLL_TROUBLED not in world.signals
+    assert len(world.starts("a")) == 1
+    world.advance(minutes=2)
+    assert world.running == ["a"]
 
 
 def test_a_manual_run_under_way_delays_the_start_and_nothing_else(world: World) -> None:

@@ -127,6 +127,7 @@ def test_nothing_starts_once_a_stop_was_requested_even_in_the_middle_of_a_poll(w
     world.initialize(*(Registration(name, "* * * * *", callback, timedelta()) for name in "abcdef"))
     requested = world.signals.index(Signal.STOP_REQUESTED)
     assert Signal.RUN_STARTED not in world.signals[requested:]
+    assert world.signals.count(Signal.RUN_STARTED) <= 2, "the first, and one whose claim was under way"
 
 
 def test_stop_waits_for_an_initialize_in_progress(world: World) -> None:

@@ -134,23 +134,24 @@ def test_a_negative_delay_is_refused_and_zero_is_not() -> None:
     assert caught.value.details == {"retryDelayMs": -1.5}
 
 
-WORSE_AND_WORSE = [
-    (one("b", "x", sync, timedelta(-1)), "RegistrationShapeError", 3),
-    (one("", "x", sync, timedelta(-1)), "InvalidRegistrationError", 4),
-    (one("a", "x", sync, timedelta(-1)), "InvalidRegistrationError", 4),
-    (one("a", "x", callback, timedelta(-1)), "ScheduleDuplicateTaskError", 4),
-    (one("b", "x", callback, timedelta(-1)), "CronExpressionInvalidError", 4),
-    (one("b", "* * * * *", callback, timedelta(-1)), "NegativeRetryDelayError", 4),
+WRONG_IN_MANY_WAYS = [
+    (("b", "x", sync), "RegistrationShapeError", None),
+    (one("", "x", sync, timedelta(-1)), "InvalidRegistrationError", "name"),
+    (one("a", "x", sync, timedelta(-1)), "InvalidRegistrationError", "callback"),
+    (one("a", "x", callback, timedelta(-1)), "ScheduleDuplicateTaskError", None),
+    (one("b", "x", callback, timedelta(-1)), "CronExpressionInvalidError", "expression"),
+    (one("b", "* * * * *", callback, timedelta(-1)), "NegativeRetryDelayError", None),
 ]
 
 
-@pytest.mark.parametrize(("item", "expected", "length"), WORSE_AND_WORSE)
+@pytest.mark.parametrize(("item", "expected", "field"), WRONG_IN_MANY_WAYS)
 def test_checks_go_in_order_shape_name_callback_duplicate_cron_delay(
-    item: tuple[Any, ...], expected: str, length: int
+    item: tuple[Any, ...], expected: str, field: str | None
 ) -> None:
     with pytest.raises(errors.PollingError) as caught:
-        checked([one(), item[:length]])
+        checked([one(), item])
     assert type(caught.value).__name__ == expected
+    assert caught.value.details.get("field") == field
 
 
 def test_the_first_bad_registration_is_reported_whatever_comes_after_it() -> None:

@@ -337,4 +337,4 @@ def test_the_ledger_shows_a_polling_job_like_any_other(world: World) -> None:
     assert occurrence.report["outcome"] == "completed"
     state = TaskState.objects.get(job=job)
     assert (state.last_attempt_at, state.last_success_at) == (NOON, NOON)
-    assert state.scheduler_id == world.process.engine.scheduler_id
+    assert state.scheduler_id == world.process.engine.owner.scheduler_id
