@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 from uuid import UUID
 
 from celery import chord, current_app, group
 from celery.result import denied_join_result
 from kombu import Producer
-from kombu.exceptions import OperationalError
+from kombu.exceptions import ChannelError, OperationalError
 
 from execution.messages import label, run_message, settle_message
 from jobs.config import Mode
@@ -76,3 +77,17 @@ def _send(runs: list[TaskRun], producer: Producer, *, chords: bool) -> None:
         return
     for run in runs:
         run_message(run).apply_async(producer=producer)
+
+
+def backlog(queue: str) -> int | None:
+    """How many messages wait in a queue; None while the broker cannot say."""
+    try:
+        with current_app.connection_for_read() as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0)
+            channel: Any = connection.default_channel
+            declared = channel.queue_declare(queue, passive=True)
+            return int(declared.message_count)
+    except ChannelError:
+        return 0  # nobody has declared it: it holds nothing
+    except BROKER_ERRORS:
+        return None

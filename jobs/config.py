@@ -111,8 +111,13 @@ def _count(value: object) -> int:
 
 
 def _name(value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_NAME:
-        raise ValueError(f"expected a name of 1 to {LONGEST_NAME} characters")
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or len(value) > LONGEST_NAME
+        or not value.isprintable()
+    ):
+        raise ValueError(f"expected a name of 1 to {LONGEST_NAME} printable characters")
     return value
 
 

@@ -95,6 +95,7 @@ class Job:
             overrides = normalized(options, owner=owner, keys=TASK_KEYS)
             key = _checked_function(call, owner=owner)
             tasks = checked_tasks((*self.tasks, TaskDefinition(title, key, overrides)), owner=self.name)
+            _check_transactional(call, transactional=transactional, owner=owner)
             registry.add_function(TaskFunction(key, call, transactional))
             self.tasks = tasks
             return call
@@ -169,3 +170,10 @@ def _checked_function(call: Callable[..., Any], *, owner: str) -> str:
         reason = "expected a function that takes one argument, the context"
         raise DefinitionError("task", call.__qualname__, reason, owner=owner) from None
     return f"{call.__module__}.{call.__qualname__}"
+
+
+def _check_transactional(call: Callable[..., Any], *, transactional: bool, owner: str) -> None:
+    """Django's transactions belong to a thread; what an async body writes would not be in it."""
+    if transactional and inspect.iscoroutinefunction(call):
+        reason = "an async function cannot be transactional; use a plain function"
+        raise DefinitionError("transactional", transactional, reason, owner=owner)

@@ -92,7 +92,17 @@ def checked_metadata(metadata: object, *, owner: str) -> dict[str, str]:
         isinstance(text, str) for pair in pairs.items() for text in pair
     ):
         raise DefinitionError("metadata", metadata, "expected a mapping of texts to texts", owner=owner)
+    for key, value in pairs.items():
+        if not storable(key) or not storable(value):
+            raise DefinitionError(
+                f"metadata.{key}", value, "NUL and lone surrogates cannot be stored", owner=owner
+            )
     return dict(pairs)
+
+
+def storable(text: str) -> bool:
+    """Whether PostgreSQL takes it as text and as JSON."""
+    return "\0" not in text and not any(unicodedata.category(character) == "Cs" for character in text)
 
 
 def checked_tasks(tasks: Iterable[TaskDefinition], *, owner: str) -> tuple[TaskDefinition, ...]:

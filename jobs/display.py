@@ -160,8 +160,8 @@ def preformatted(text: str) -> SafeString | str:
 def zone_of(job: Job) -> ZoneInfo | None:
     """The zone a job keeps time in, where its schedule, its settings or the platform names one."""
     prefix = ZONE_PREFIX.match(job.schedule)
-    name = prefix[1] if prefix else (platform() | job.config).get("timezone")
     try:
+        name = prefix[1] if prefix else (platform() | job.config).get("timezone")
         return ZoneInfo(name) if name else None
-    except (ValueError, OSError, KeyError):
+    except (ValueError, OSError, KeyError, TypeError):
         return None  # a row that raw SQL spoiled must not take the page down

@@ -94,17 +94,19 @@ def definition_of(job: Job, tasks: Iterable[Task]) -> Definition:
 
 
 def _store_batch(batch: Sequence[Definition], change: Change, expected: Mapping[str, int]) -> Stored:
-    rows = _locked([job_id(item.name) for item in batch])
+    wanted = {job_id(item.name): item for item in batch}
+    rows = _locked(wanted)
+    new = _inserted({id_: item for id_, item in wanted.items() if id_ not in rows}, change)
+    if len(rows) + len(new) < len(wanted):  # another process was first with some of them
+        rows |= _locked([id_ for id_ in wanted if id_ not in rows and id_ not in new])
     tasks = _tasks_of(rows)
     before = {id_: definition_of(row, tasks.get(id_, ())) for id_, row in rows.items()}
-    after = {job_id(item.name): _resolved(item, rows.get(job_id(item.name))) for item in batch}
+    after = {id_: _resolved(item, rows.get(id_)) for id_, item in wanted.items()}
     for row in rows.values():
         _check(row, change, expected)
-    new = [id_ for id_ in after if id_ not in rows]
-    changed = [id_ for id_ in after if id_ in rows and _differs(rows[id_], before[id_], after[id_], change)]
+    changed = [id_ for id_ in rows if _differs(rows[id_], before[id_], after[id_], change)]
     if changed:
         ledger.connected().plan_jobs(changed, now=change.now)
-    _insert([_job_row(after[id_], change) for id_ in new])
     _rewrite([_updated(rows[id_], after[id_], change) for id_ in changed])
     _write_tasks({id_: after[id_] for id_ in (*new, *changed)}, tasks, change.now)
     _write_versions({id_: after[id_] for id_ in (*new, *changed)}, before, rows, change)
@@ -118,10 +120,21 @@ def _store_batch(batch: Sequence[Definition], change: Change, expected: Mapping[
     )
 
 
-def _locked(ids: list[UUID]) -> dict[UUID, Job]:
+def _inserted(missing: Mapping[UUID, Definition], change: Change) -> list[UUID]:
+    """Insert them; returns those that this call, and not another process at the same moment, made."""
+    if not missing:
+        return []
+    rows = [_job_row(_resolved(item, None), change) for _, item in sorted(missing.items())]
+    # The inserts wait for whoever inserts the same names, so afterwards it is decided who was first.
+    Job.objects.bulk_create(rows, ignore_conflicts=True)
+    mine = Job.objects.filter(id__in=missing, created_at=change.now, version=1)
+    return sorted(mine.values_list("id", flat=True))
+
+
+def _locked(ids: Iterable[UUID]) -> dict[UUID, Job]:
     # no_key, here and wherever rows are locked: a plain FOR UPDATE would also stop inserts that refer
     # to the row, and an edit (job, then its cursor) and a plan (cursor, then job) would deadlock.
-    rows = Job.objects.filter(id__in=ids).order_by("id").select_for_update(no_key=True)
+    rows = Job.objects.filter(id__in=list(ids)).order_by("id").select_for_update(no_key=True)
     return {row.id: row for row in rows}
 
 
@@ -176,10 +189,6 @@ def _updated(row: Job, item: Definition, change: Change) -> Job:
         setattr(row, column, value)
     row.version, row.removed_at = row.version + 1, None
     return row
-
-
-def _insert(jobs: list[Job]) -> None:
-    Job.objects.bulk_create(jobs, ignore_conflicts=True)
 
 
 def _rewrite(jobs: list[Job]) -> None:

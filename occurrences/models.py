@@ -151,6 +151,7 @@ class Occurrence(models.Model):
     deadline_at = models.DateTimeField(null=True, help_text="started_at + execution_timeout")
     finished_at = models.DateTimeField(null=True)
     finalized_at = models.DateTimeField(null=True, help_text="Its completion hooks were called.")
+    asked_at = models.DateTimeField(null=True, help_text="A worker was last asked to settle it.")
 
     objects = OccurrenceQuerySet.as_manager()
 

@@ -87,6 +87,11 @@ def finish(
     return changed
 
 
+def ask(ids: Ids, *, now: datetime) -> int:
+    """Note that a worker was asked to settle them. The state stays."""
+    return Occurrence.objects.filter(id__in=ids).update(asked_at=now)
+
+
 def finalize(ids: Ids, *, now: datetime) -> int:
     return Occurrence.objects.unfinalized().filter(id__in=ids).update(finalized_at=now)
 

@@ -5,6 +5,7 @@ The cursor is locked before anything is looked at: a beat that fires at this mom
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -30,10 +31,7 @@ def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> No
     rows = Cursor.objects.filter(job__in=jobs).select_related("job").order_by("job_id")
     cursors = list(rows.select_for_update(of=("self",), no_key=True))
     pending = _pending(jobs, now)
-    plans = {
-        cursor: decide(_schedule(cursor.job), pending.get(cursor.job_id, ()), policy=policy, now=now)
-        for cursor in cursors
-    }
+    plans = {cursor: _decided(cursor.job, pending, policy, now) for cursor in cursors}
     _forget(plans)
     create_missing(row for cursor, plan in plans.items() for row in _created(cursor.job, plan, now))
     for cursor, plan in plans.items():
@@ -49,9 +47,7 @@ def preview(definitions: Sequence[Definition], *, policy: UpdatePolicy, now: dat
     pending = _pending(ids, now)
     diffs = []
     for id_, item in zip(ids, definitions, strict=True):
-        plan = decide(
-            _schedule(_as_row(item, known.get(id_), now)), pending.get(id_, ()), policy=policy, now=now
-        )
+        plan = _decided(_as_row(item, known.get(id_), now), pending, policy, now)
         diffs.append(PendingDiff(item.name, plan.added, plan.removed, plan.kept))
     return diffs
 
@@ -67,6 +63,14 @@ def _as_row(item: Definition, known: Job | None, now: datetime) -> Job:
         enabled=enabled,
         created_at=known.created_at if known else now,
     )
+
+
+def _decided(job: Job, pending: Pending, policy: UpdatePolicy, now: datetime) -> Replan:
+    ahead = pending.get(job.id, ())
+    try:
+        return decide(_schedule(job), ahead, policy=policy, now=now)
+    except Exception:  # noqa: BLE001 - a kind may be user code; the next tick records what is wrong with it
+        return replace(decide(None, ahead, policy=policy, now=now), plan_at=now)
 
 
 def _schedule(job: Job) -> Schedule | None:
@@ -87,7 +91,9 @@ def _pending(jobs: Collection[UUID], now: datetime) -> Pending:
 def _forget(plans: dict[Cursor, Replan]) -> None:
     gone = [occurrence_id(cursor.job_id, at) for cursor, plan in plans.items() for at in plan.forget]
     if gone:
-        Occurrence.objects.filter(id__in=gone, state=OccurrenceState.PENDING).delete()
+        rows = Occurrence.objects.filter(id__in=gone, state=OccurrenceState.PENDING)
+        # Nothing refers to a pending row of a schedule yet, so there is nothing to collect first.
+        rows._raw_delete(rows.db)  # noqa: SLF001
 
 
 def _created(job: Job, plan: Replan, now: datetime) -> Iterable[Occurrence]:

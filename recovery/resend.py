@@ -1,14 +1,14 @@
 """Rows whose message was never confirmed, or was lost → sent again (OCC-7).
 
-Only rows that have waited longer than a healthy dispatch takes are touched, and each resend moves
-`dispatched_at`, so a long backlog is asked for again once in a while, not at every sweep.
+A message is lost when its run was not claimed for long and its queue holds nothing any more. As long
+as messages wait in the queue, they are a backlog, and a backlog is not multiplied by sending it again.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from execution.dispatch import dispatch
+from execution.dispatch import backlog, dispatch
 from jobs.events import Event, emit
 from occurrences.models import TaskRun, TaskRunQuerySet
 
@@ -25,12 +25,19 @@ class Resent:
 
 def resend(now: datetime, *, limit: int = BATCH) -> Resent:
     unsent = _ids(TaskRun.objects.unsent(now - UNSENT_AFTER).order_by("available_at"), limit)
-    lost = _ids(TaskRun.objects.unclaimed(now - LOST_AFTER).order_by("dispatched_at"), limit)
+    lost = _lost(now, limit)
     if unsent or lost:
         sent = dispatch([*unsent, *lost], now=now, chords=False).sent
         if sent:
             emit(Event.RUN_RESENT, unsent=len(unsent), lost=len(lost), sent=sent)
     return Resent(len(unsent), len(lost))
+
+
+def _lost(now: datetime, limit: int) -> list[UUID]:
+    rows = TaskRun.objects.unclaimed(now - LOST_AFTER).order_by("dispatched_at")
+    found = list(rows.values_list("id", "policy__queue")[:limit])
+    empty = {queue for queue in {queue for _, queue in found} if backlog(queue) == 0}
+    return [id_ for id_, queue in found if queue in empty]
 
 
 def _ids(rows: TaskRunQuerySet, limit: int) -> list[UUID]:

@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, Q
 from execution.dispatch import BROKER_ERRORS
 from execution.messages import settle_message
 from jobs.events import Event, emit
+from occurrences import transitions
 from occurrences.models import Occurrence, TaskRun
 from occurrences.states import RUN_OPEN
 
@@ -23,6 +24,10 @@ PATIENCE = timedelta(seconds=30)
 def ask_to_settle(now: datetime, *, just_ended: Collection[UUID] = (), limit: int = BATCH) -> int:
     """`just_ended` were ended by this very sweep: their hooks need not wait."""
     owed = [*_unsettled(now, limit), *_unfinalized(now, just_ended, limit)]
+    if not owed:
+        return 0
+    # Before the messages: with nobody to take them, the next sweeps must not pile up more.
+    transitions.ask(owed, now=now)
     try:
         for id_ in owed:
             settle_message(id_).apply_async()
@@ -34,11 +39,15 @@ def ask_to_settle(now: datetime, *, just_ended: Collection[UUID] = (), limit: in
 def _unsettled(now: datetime, limit: int) -> list[UUID]:
     """Active, and no run of it is released and open: the next step was never taken."""
     moving = TaskRun.objects.filter(occurrence=OuterRef("pk"), state__in=RUN_OPEN, available_at__isnull=False)
-    rows = Occurrence.objects.active().filter(~Exists(moving), fired_at__lte=now - PATIENCE)
+    rows = Occurrence.objects.active().filter(_unasked(now), ~Exists(moving), fired_at__lte=now - PATIENCE)
     return list(rows.order_by("fired_at").values_list("id", flat=True)[:limit])
 
 
 def _unfinalized(now: datetime, just_ended: Collection[UUID], limit: int) -> list[UUID]:
     overdue = Q(finished_at__lte=now - PATIENCE) | Q(id__in=just_ended)
-    rows = Occurrence.objects.unfinalized().filter(overdue)
+    rows = Occurrence.objects.unfinalized().filter(_unasked(now), overdue)
     return list(rows.order_by("finished_at").values_list("id", flat=True)[:limit])
+
+
+def _unasked(now: datetime) -> Q:
+    return Q(asked_at=None) | Q(asked_at__lte=now - PATIENCE)

@@ -146,7 +146,7 @@ def noop(ctx: object) -> None: ...
 
 def test_the_demo_has_five_jobs() -> None:
     with registry.isolated():
-        runpy.run_module("demo.jobs")
+        runpy.run_path(str(ROOT / "demo/jobs.py"))
         assert len(registry.jobs) == 5
 
 

@@ -84,6 +84,41 @@ def test_messages_the_broker_forgot_are_sent_again(harness: Harness) -> None:
 
 
 @pytest.mark.req("OCC-7")
+def test_a_backlog_in_the_queue_is_not_multiplied_by_resending(harness: Harness) -> None:
+    for number in range(3):
+        Job(f"job-{number}", "0 * * * *").task(noop)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+    harness.tick()
+    for _ in range(4):
+        harness.pass_time(minutes=6)
+        harness.tick()
+
+    assert harness.lose_messages() == 3, "one message each, however long nobody came for them"
+
+
+@pytest.mark.req("OCC-7")
+def test_a_worker_is_not_asked_again_and_again_to_settle(harness: Harness) -> None:
+    job = Job("job", "0 * * * *")
+    job.task(noop)
+    job.on_complete(lambda _report: None)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+    harness.tick()
+    (item,) = harness.crash_worker().claims
+    report([Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))], now=harness.now)
+    for _ in range(10):
+        harness.pass_time(seconds=4)
+        harness.tick()
+
+    assert harness.lose_messages() == 1
+
+
+@pytest.mark.req("OCC-7")
 def test_a_resent_message_has_no_second_effect(harness: Harness) -> None:
     effects = []
 

@@ -102,7 +102,7 @@ def test_where_a_value_came_from_does_not_make_two_configurations_differ() -> No
         ("recovery_max_occurrences", True, "expected a whole number of at least 1"),
         ("recovery_max_occurrences", "2", "expected a whole number of at least 1"),
         ("recovery_max_duration", "forever", "expected a duration such as 30s"),
-        ("pool", "x" * 101, "expected a name of 1 to 100 characters"),
+        ("pool", "x" * 101, "expected a name of 1 to 100 printable characters"),
         ("priority", 1.5, "expected a whole number from -"),
         ("priority", 10**9, "expected a whole number from -"),
         ("priority", True, "expected a whole number from -"),

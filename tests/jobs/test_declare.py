@@ -62,11 +62,28 @@ def test_tasks_keep_their_order_names_and_overrides() -> None:
     def extract(ctx: object) -> None: ...
 
     @job.task(name="load it", transactional=True, retry=Retry(0), queue="slow")
-    async def load(ctx: object) -> None: ...
+    def load(ctx: object) -> None: ...
 
     assert [task.name for task in job.tasks] == ["extract", "load it"]
     assert list(job.tasks[1].config) == ["queue", "retry"]
     assert registry.functions[job.tasks[1].function].transactional
+
+
+@pytest.mark.req("EXE-6")
+def test_an_async_function_cannot_be_transactional() -> None:
+    async def load(ctx: object) -> None: ...
+
+    job = Job("job", "@hourly")
+    with pytest.raises(DefinitionError, match="job/load: transactional=True: an async function cannot be"):
+        job.task(transactional=True)(load)
+    assert (job.tasks, registry.functions) == ((), {})
+
+
+@pytest.mark.parametrize("metadata", [{"a\0": "b"}, {"a": "b\0"}, {"a": "\ud800"}])
+def test_metadata_the_database_cannot_hold_is_refused(metadata: dict[str, str]) -> None:
+    with pytest.raises(DefinitionError, match="NUL and lone surrogates"):
+        Job("job", "@hourly", metadata=metadata)
+    assert registry.jobs == {}
 
 
 def with_default(ctx: object, more: int = 1) -> None: ...

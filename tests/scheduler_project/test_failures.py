@@ -62,7 +62,7 @@ def test_a_database_without_tables_names_the_remedy(tmp_path: Path) -> None:
         ),
         (
             '@scheduled("* * * * *", overlap="maybe")\ndef broken(ctx): ...',
-            "error: broken: overlap='maybe': expected one of skip, allow, queue",
+            "error: broken: overlap='maybe': expected one of skip, allow, queue, replace, queue_latest",
         ),
     ],
 )
