@@ -51,4 +51,7 @@ def emit(listener: Listener, signal: Signal, **facts: object) -> None:
     level = logging.WARNING if signal in TROUBLES else logging.INFO
     text = " ".join(f"{key}={value}" for key, value in facts.items() if key != "registrations")
     logger.log(level, "%s %s", signal, text, extra={"event": str(signal), "facts": facts})
-    listener(signal, facts)
+    try:
+        listener(signal, facts)
+    except Exception:  # noqa: BLE001 - user code: it must not come between a claim and its callback
+        logger.exception("a listener failed on %s", signal)

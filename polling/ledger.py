@@ -74,6 +74,8 @@ def lose_attempt(run: TaskRun, *, now: datetime) -> int:
 
 def give_up(run: TaskRun, *, reason: str, now: datetime) -> None:
     """A run that waits for a retry which will not come: its occurrence has failed."""
+    # The occurrence before its runs, as everywhere: an operator may be ending it at this moment.
+    Occurrence.objects.select_for_update(no_key=True).get(pk=run.occurrence_id)
     transitions.cancel([run.id], reason=reason, now=now)
     close(run, OccurrenceState.FAILED, now=now, reason=reason)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from django.db import Error, connection
 
 from occurrences.models import Attempt
 from polling import errors
-from polling.events import Signal
+from polling.events import Facts, Signal
 from polling.lifecycle import Phase
 from polling.registrations import Callback, Registration
 from tests.polling.world import LEASE, World
@@ -63,6 +64,19 @@ def test_events_are_log_lines_with_ids(world: World, caplog: pytest.LogCaptureFi
     lines = {vars(record)["event"]: vars(record)["facts"] for record in caplog.records}
     assert lines["TaskRunStarted"]["task"] == "a"
     assert str(lines["TaskRunStarted"]["run"]).startswith("run_")
+
+
+@pytest.mark.req("POL-7")
+def test_a_listener_that_fails_is_reported_and_stops_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_signal: Signal, _facts: Facts) -> None:
+        raise RuntimeError("listener")
+
+    world.process.lifecycle.engine.around = replace(world.process.engine.around, listener=fail)
+    world.initialize(world.register("a"))
+    assert world.running == ["a"]
+    assert "a listener failed on TaskRunStarted" in caplog.text
 
 
 def test_the_phases_follow_the_chart(world: World) -> None:
@@ -128,6 +142,18 @@ def test_nothing_starts_once_a_stop_was_requested_even_in_the_middle_of_a_poll(w
     requested = world.signals.index(Signal.STOP_REQUESTED)
     assert Signal.RUN_STARTED not in world.signals[requested:]
     assert world.signals.count(Signal.RUN_STARTED) <= 2, "the first, and one whose claim was under way"
+
+
+def test_a_stop_that_was_given_up_can_be_repeated(world: World) -> None:
+    world.initialize(world.register("a"))
+    impatient = world.begin(world.process.lifecycle.stop())
+    impatient.cancel()
+    world.do(world.settle())
+    assert world.phase == Phase.STOPPING
+    patient = world.begin(world.process.lifecycle.stop())
+    world.finish("a")
+    assert patient.done()
+    assert world.phase == Phase.STOPPED
 
 
 def test_stop_waits_for_an_initialize_in_progress(world: World) -> None:

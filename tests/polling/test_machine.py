@@ -29,7 +29,7 @@ from tests.polling.conftest import clear
 from tests.polling.world import World
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-EXAMPLES, STEPS = (300, 40) if THOROUGH else (40, 20)
+EXAMPLES, STEPS = (300, 40) if THOROUGH else (40, 15)
 
 # Half an hour before a gap and a fold (Berlin has both at 01:00 UTC), and on an ordinary day.
 BEGINNINGS = [
@@ -47,13 +47,14 @@ CRONS = [
 ]
 DELAYS = [0.0, 7.0, 90.0, 1200.0]
 NAMES = ["a", "b", "c"]
-SPANS = [0.05, 1, 10, 40, 61, 200, 900, 2000]
-BEHAVIOURS = ["wait", "succeed", "fail", "stop", "initialize"]
+SPANS = [0.05, 1, 10, 40, 61, 130, 400, 2000]
+BEHAVIOURS = [*["wait"] * 4, *["succeed"] * 3, *["fail"] * 2, "stop", "initialize"]
 
 registrations = st.dictionaries(
     st.sampled_from(NAMES),
     st.tuples(st.sampled_from(CRONS), st.sampled_from(DELAYS), st.sampled_from(BEHAVIOURS)),
 )
+spans = st.sampled_from(SPANS)  # every step takes time: without it, little becomes due between two steps
 Wanted = dict[str, tuple[str, float, str]]
 
 
@@ -66,45 +67,51 @@ class Lives(RuleBasedStateMachine):
         self.up = True
 
     @precondition(lambda self: self.up)
-    @rule(wanted=registrations)
-    def register(self, wanted: Wanted) -> None:
+    @rule(wanted=registrations, seconds=spans)
+    def register(self, wanted: Wanted, seconds: float) -> None:
         self.wanted = wanted
         self._initialize()
+        self.world.advance(seconds=seconds)
 
     @precondition(lambda self: self.up and self.wanted)
-    @rule()
-    def register_the_same_again(self) -> None:
+    @rule(seconds=spans)
+    def register_the_same_again(self, seconds: float) -> None:
         self._initialize()
+        self.world.advance(seconds=seconds)
 
-    @precondition(lambda self: self.up)
-    @rule()
-    def stop(self) -> None:
+    @precondition(lambda self: self.up and self.wanted)
+    @rule(seconds=spans)
+    def stop(self, seconds: float) -> None:
         self.world.begin(self.world.process.lifecycle.stop())
+        self.world.advance(seconds=seconds)
 
-    @rule(seconds=st.sampled_from(SPANS))
+    @rule(seconds=spans)
     def wait(self, seconds: float) -> None:
         self.world.advance(seconds=seconds)
 
     @precondition(lambda self: self.world.calls)
-    @rule(data=st.data(), well=st.booleans())
-    def end_a_callback(self, data: st.DataObject, well: bool) -> None:  # noqa: FBT001 - drawn
+    @rule(data=st.data(), well=st.booleans(), seconds=spans)
+    def end_a_callback(self, data: st.DataObject, well: bool, seconds: float) -> None:  # noqa: FBT001 - drawn
         task = data.draw(st.sampled_from(sorted(set(self.world.running))))
         self.world.finish(task, None if well else ValueError("drawn"))
+        self.world.advance(seconds=seconds)
 
-    @precondition(lambda self: self.up)
-    @rule()
-    def crash(self) -> None:
+    @precondition(lambda self: self.up and self.wanted)
+    @rule(seconds=spans)
+    def crash(self, seconds: float) -> None:
         self.world.crash()
         self.world.calls.clear()
         self.up = False
+        self.world.advance(seconds=seconds)
 
     @precondition(lambda self: not self.up)
-    @rule(change=registrations | st.none())
-    def come_back(self, change: Wanted | None) -> None:
+    @rule(change=st.none() | registrations, seconds=spans)
+    def come_back(self, change: Wanted | None, seconds: float) -> None:
         self.world.boot()
         self.up = True
         self.wanted = self.wanted if change is None else change
         self._initialize()
+        self.world.advance(seconds=seconds)
 
     def _initialize(self) -> None:
         self.world.advance(seconds=0.2)  # two initializations are never at one instant
