@@ -16,7 +16,7 @@ from uuid import UUID
 from celery import chord, current_app, group
 from celery.result import denied_join_result
 from kombu import Producer
-from kombu.exceptions import ChannelError, OperationalError
+from kombu.exceptions import ChannelError, KombuError
 
 from execution.messages import label, run_message, settle_message
 from jobs.config import Mode
@@ -26,7 +26,13 @@ from occurrences.models import TaskRun
 from occurrences.states import RunState
 
 # RuntimeError is how Celery says that the result store, where a chord counts, does not answer.
-BROKER_ERRORS = (OperationalError, ConnectionError, TimeoutError, OSError, RuntimeError)
+BROKER_ERRORS = (
+    KombuError,
+    ConnectionError,
+    TimeoutError,
+    OSError,
+    RuntimeError,
+)
 
 
 @dataclass(frozen=True)
@@ -40,18 +46,25 @@ def dispatch(run_ids: Sequence[UUID], *, now: datetime, chords: bool = True) -> 
     if not run_ids:
         return Dispatched()
     runs = _sendable(run_ids)
-    sent: list[UUID] = []
     try:
-        with current_app.producer_or_acquire() as producer:
-            for batch in _batches(runs):
-                _send(batch, producer, chords=chords and current_app.conf.result_backend is not None)
-                sent += [run.id for run in batch]
+        _publish(runs, chords=chords and current_app.conf.result_backend is not None)
     except BROKER_ERRORS as error:
-        # Nothing is lost: the rows are committed, and the sweeper resends what was not confirmed.
-        emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs) - len(sent), error=type(error).__name__)
-    if sent:
-        transitions.confirm_dispatch(sent, now=now)
-    return Dispatched(len(sent), len(runs) - len(sent))
+        # Nothing is lost: the rows are committed, and the sweeper resends what was not confirmed. Some
+        # may have got through; their second message finds nothing to claim.
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs), error=type(error).__name__)
+        return Dispatched(failed=len(runs))
+    if runs:
+        transitions.confirm_dispatch([run.id for run in runs], now=now)
+    return Dispatched(sent=len(runs))
+
+
+def _publish(runs: list[TaskRun], *, chords: bool) -> None:
+    """All messages in one round trip, where the broker can take them so."""
+    with current_app.producer_or_acquire() as acquired:
+        producer: Any = acquired
+        with producer.batch():
+            for batch in _batches(runs):
+                _send(batch, producer, chords=chords)
 
 
 def _sendable(run_ids: Sequence[UUID]) -> list[TaskRun]:
