@@ -20,7 +20,12 @@ from tests.harness import START, Harness
 ENVIRONMENT_FILES = ("environment.py", "settings.py", "wsgi.py")
 READER = re.compile(r"(env|os\.environ)\.(get|setdefault)|(environment\.)?(flag|number|words)")
 NAME = re.compile(r"[A-Z][A-Z_]+")
-ALSO_DOTTED = {"jobs.trigger_job", "jobs.pause_job", "jobs.trigger"}  # permissions and functions
+ALSO_DOTTED = {
+    "jobs.testing",
+    "jobs.trigger_job",
+    "jobs.pause_job",
+    "jobs.trigger",
+}  # permissions and functions
 LOCAL = re.compile(r"[\w./-]+$")
 
 
