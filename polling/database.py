@@ -33,12 +33,17 @@ class DatabaseThread:
         return self._opened().submit(_fresh(step), *args, **kwargs).result()
 
     async def close(self) -> None:
-        """Let connection and thread go; a later step opens them again."""
-        if self._executor is None:
+        """Let connection and thread go; a later step opens new ones."""
+        # Taken away first: a step that comes meanwhile must not end up in a thread that is leaving.
+        executor, self._executor = self._executor, None
+        if executor is None:
             return
-        await self.run(connections.close_all)
-        self._executor.shutdown(wait=False)
-        self._executor = None
+        self.busy += 1
+        try:
+            await sync_to_async(connections.close_all, thread_sensitive=False, executor=executor)()
+        finally:
+            self.busy -= 1
+            executor.shutdown(wait=False)
 
     def _opened(self) -> ThreadPoolExecutor:
         if self._executor is None:

@@ -20,7 +20,8 @@ from polling.events import Signal, emit
 from polling.poller import Poller
 from polling.registrations import Checked, checked
 
-Release = Callable[[], Awaitable[None]]
+Prepare = Callable[[], None]  # before the first poll: what must be there while callbacks run
+Release = Callable[[], Awaitable[None]]  # after the last callback
 
 
 class Phase(StrEnum):
@@ -33,9 +34,10 @@ class Phase(StrEnum):
 
 
 class Lifecycle:
-    def __init__(self, around: Surroundings, *, release: Release) -> None:
+    def __init__(self, around: Surroundings, *, prepare: Prepare, release: Release) -> None:
         self.phase = Phase.UNINITIALIZED
         self.engine = Engine(around)
+        self._prepare = prepare
         self._release = release
         self._releasing: asyncio.Task[None] | None = None
         self._poller = Poller(self.engine)
@@ -79,6 +81,7 @@ class Lifecycle:
     def _begin(self) -> None:
         again = self.phase is Phase.RUNNING
         self.phase = Phase.REINITIALIZING if again else Phase.INITIALIZING
+        self._prepare()
         self._tell(Signal.REINITIALIZATION_STARTED if again else Signal.INITIALIZATION_STARTED)
 
     async def _fail(self, error: Exception) -> None:

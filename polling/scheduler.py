@@ -48,7 +48,9 @@ class Scheduler:
             lease=lease,
             listener=listener,
         )
-        self._lifecycle = Lifecycle(around, release=self._release)
+        # Started and stopped within the life cycle's turns: an `initialize` that waits for a `stop` to end
+        # must not find its heartbeat stopped with it.
+        self._lifecycle = Lifecycle(around, prepare=self._prepare, release=self._release)
         self._heartbeat = Heartbeat(self._lifecycle.engine)
 
     @property
@@ -60,12 +62,14 @@ class Scheduler:
 
         Raises a `polling.errors.PollingError`, and then nothing has been scheduled.
         """
-        self._heartbeat.start()
         await self._lifecycle.initialize(registrations)
 
     async def stop(self) -> None:
         """Start nothing more; return once every running callback has ended and been recorded."""
         await self._lifecycle.stop()
+
+    def _prepare(self) -> None:
+        self._heartbeat.start()
 
     async def _release(self) -> None:
         self._heartbeat.stop()

@@ -92,6 +92,28 @@ def test_nothing_is_left_behind_after_stop() -> None:
 async def nothing() -> None: ...
 
 
+@pytest.mark.req("POL-5")
+def test_an_initialize_that_waited_for_a_stop_has_a_heartbeat() -> None:
+    async def main() -> None:
+        started, go_on, scheduler = asyncio.Event(), asyncio.Event(), Scheduler()
+
+        async def wait() -> None:
+            started.set()
+            await go_on.wait()
+
+        await scheduler.initialize([registered(wait)])
+        await started.wait()
+        stopping = asyncio.create_task(scheduler.stop())
+        starting = asyncio.create_task(scheduler.initialize([registered(wait)]))
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(stopping, starting)
+        assert "punctual-heartbeat" in {item.name for item in threads()}
+        await scheduler.stop()
+
+    asyncio.run(main())
+
+
 @pytest.mark.req("POL-4")
 def test_a_callback_that_blocks_the_event_loop_keeps_its_claim() -> None:
     go_on = Event()

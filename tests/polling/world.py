@@ -66,7 +66,7 @@ class Process:
             listener=self._heard,
         )
         self.begun: list[asyncio.Task[None]] = []
-        self.lifecycle = Lifecycle(around, release=self.database.close)
+        self.lifecycle = Lifecycle(around, prepare=lambda: None, release=self.database.close)
 
     @property
     def engine(self) -> Any:
