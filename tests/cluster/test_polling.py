@@ -82,9 +82,11 @@ def test_a_callback_killed_with_its_process_runs_again_once_after_the_restart(cl
 def test_processes_that_initialize_at_once_never_run_a_task_at_the_same_time(cluster: Cluster) -> None:
     processes = [start(cluster, "flaky") for _ in range(3)]
     cluster.wait_until(
-        lambda: notes(cluster).exists()
-        and notes(cluster).read_text().count("initialized") == 3
-        and Occurrence.objects.using(ALIAS).filter(state=OccurrenceState.COMPLETED).exists(),
+        lambda: (
+            notes(cluster).exists()
+            and notes(cluster).read_text().count("initialized") == 3
+            and Occurrence.objects.using(ALIAS).filter(state=OccurrenceState.COMPLETED).exists()
+        ),
         timeout=START_TIMEOUT,
         describe=lambda: f"three schedulers worked the task off: {words(cluster)}",
     )
