@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from django.db.models import Exists, OuterRef, Q, TextChoices
 
-from jobs.models import Job, Task
+from jobs.models import Job, Origin, Task
 from jobs.registry import registry
 
 
@@ -20,7 +20,8 @@ def condition(job: Job, tasks: Iterable[Task]) -> Condition:
     """What stops a job for good comes before what an operator can undo."""
     if job.removed:
         return Condition.REMOVED
-    if any(unresolved(task) for task in tasks):
+    # A polling scheduler keeps its callbacks in its own process; no registry knows them.
+    if job.origin != Origin.POLLING and any(unresolved(task) for task in tasks):
         return Condition.UNRESOLVED
     if not job.enabled:
         return Condition.DISABLED
@@ -34,7 +35,7 @@ def unresolved(task: Task) -> bool:
 def in_condition(wanted: str) -> Q:
     """The same question as a filter on the jobs table."""
     strangers = Task.objects.current().exclude(function__in=registry.functions)
-    lost = Q(Exists(strangers.filter(job=OuterRef("pk"))))
+    lost = ~Q(origin=Origin.POLLING) & Q(Exists(strangers.filter(job=OuterRef("pk"))))
     known, running = Q(removed_at=None), Q(enabled=True)
     return {
         Condition.REMOVED.value: ~known,

@@ -33,6 +33,8 @@ def trigger(
     job = get(name)
     if job.removed:
         raise PunctualError(f"{name!r} is no longer registered; it cannot be triggered")
+    if job.origin == Origin.POLLING:
+        raise PunctualError(f"{name!r} is started by its own polling scheduler; it cannot be triggered")
     return connected().trigger(
         job, args=args or {}, overrides=config, idempotency_key=idempotency_key, now=database_now()
     )

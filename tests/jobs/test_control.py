@@ -8,7 +8,7 @@ import jobs
 from jobs import ledger
 from jobs.clock import database_now
 from jobs.errors import PunctualError, UnknownJobError
-from jobs.models import Job
+from jobs.models import Job, Origin
 from occurrences.models import Occurrence
 from tests.occurrences.ledger import a_job, saved
 
@@ -48,6 +48,13 @@ def test_a_trigger_makes_a_manual_occurrence_due_at_the_database_s_now(job: Job)
 def test_a_removed_job_cannot_be_triggered(job: Job) -> None:
     Job.objects.update(removed_at=database_now())
     with pytest.raises(PunctualError, match="'nightly' is no longer registered"):
+        jobs.trigger("nightly")
+    assert not Occurrence.objects.exists()
+
+
+def test_a_polling_scheduler_s_job_is_not_triggered_from_outside(job: Job) -> None:
+    Job.objects.update(origin=Origin.POLLING)
+    with pytest.raises(PunctualError, match="'nightly' is started by its own polling scheduler"):
         jobs.trigger("nightly")
     assert not Occurrence.objects.exists()
 
