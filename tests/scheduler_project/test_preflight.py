@@ -82,7 +82,9 @@ def test_a_sqlite_file_in_no_folder_is_refused(tmp_path: Path) -> None:
 def test_an_unreachable_broker_is_one_line_without_the_password(scheme: str) -> None:
     port = free_port()
     with pytest.raises(RefusedError) as refused:
-        preflight.check_broker(Celery(broker=f"{scheme}://me:geheim@127.0.0.1:{port}/1", set_as_current=False))
+        preflight.check_broker(
+            Celery(broker=f"{scheme}://me:geheim@127.0.0.1:{port}/1", set_as_current=False)
+        )
     line = str(refused.value)
     assert line.startswith(f"cannot reach the broker {scheme}://me:**@127.0.0.1:{port}/1: ")
     assert "geheim" not in line
