@@ -16,6 +16,7 @@ import signal, sys
 from pathlib import Path
 from tests.guardian import Guardian
 from tests.servers import start_valkey
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background inherits it ignored
 guardian = Guardian()
 folder = Path(sys.argv[1])
 guardian.remove(folder)
@@ -55,7 +56,7 @@ def test_a_server_and_its_folder_go_with_the_run_that_started_them(
     assert not gone(server)
 
     os.kill(run.pid, end)
-    run.wait()
+    run.wait(timeout=20)
     run.stdout.close()
     assert wait_until(lambda: gone(server))
     assert wait_until(lambda: not folder.exists())
