@@ -1,9 +1,10 @@
+"""Files of jobs that are right: round trips, ownership, applying, dry runs."""
+
 import io
 import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -16,96 +17,32 @@ from jobs import files, fleet
 from jobs import scheduled as scheduled_job
 from jobs.definition import Definition
 from jobs.entries import entries
-from jobs.errors import DefinitionError, StaleVersionError
-from jobs.models import Job, JobVersion, Origin, Task
+from jobs.errors import StaleVersionError
+from jobs.models import Job, JobVersion, Origin
 from jobs.policy import UpdatePolicy
-from jobs.progress import Progress
-from jobs.registry import Registry, TaskFunction, registry
 from jobs.store import BATCH, Change, store
 from jobs.sync import sync
 from occurrences.materialize import plan_due
 from occurrences.models import Occurrence
+from tests.jobs.fleets import (
+    CHANGE,
+    LATER,
+    NOW,
+    RICH,
+    a_definition,
+    a_fleet,
+    applied,
+    declared,
+    everything,
+    exported,
+    file,
+    refused,
+    step,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("JOB-3")]
 
-NOW = datetime(2026, 1, 5, 12, 0, 30, tzinfo=UTC)
-LATER = NOW + timedelta(minutes=10)
-CHANGE = Change(Origin.FILE, "ann", NOW)
-
-
-@pytest.fixture(autouse=True)
-def declared() -> Iterator[Registry]:
-    with registry.isolated():
-        registry.add_function(TaskFunction("app.step", step))
-        yield registry
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Callable[..., str]:
-    def write(content: object, name: str = "fleet.json") -> str:
-        path = tmp_path / name
-        raw = content if isinstance(content, bytes) else None
-        text = content if isinstance(content, str) else json.dumps(content) if raw is None else ""
-        path.write_bytes(raw if raw is not None else text.encode())
-        return str(path)
-
-    return write
-
-
-def step(ctx: object) -> None: ...
-
-
-def a_definition(name: str = "job", schedule: str = "@hourly", **fields: Any) -> dict[str, Any]:
-    return {"name": name, "schedule": schedule, "tasks": [{"name": "step", "function": "app.step"}]} | fields
-
-
-def a_fleet(*definitions: object) -> dict[str, Any]:
-    return {"jobs": list(definitions)}
-
-
-RICH = a_definition(
-    "nächtlich: ü → 夜",
-    "TZ=Europe/Berlin 0 2 * * MON-FRI {jitter:5m}",
-    config={"mode": "parallel", "retry": {"max_retries": 2, "interval": "30s"}, "task_timeout": "90s"},
-    metadata={
-        "yes": "no",
-        "": "0x10",
-        "date": "2026-01-01",
-        "text": "line\nline\t\u2028\x85 # : - 'quoted\"",
-    },
-    enabled=False,
-    tasks=[
-        {"name": "load", "function": "app.load", "config": {"queue": "bulk"}},
-        {"name": "extract", "function": "app.step"},
-    ],
-)
-
-
-def applied(path: str, *words: str) -> dict[str, Any]:
-    out = io.StringIO()
-    call_command("jobs", "apply", path, *words, "--json", stdout=out)
-    answer: dict[str, Any] = json.loads(out.getvalue())
-    return answer
-
-
-def exported(*words: str) -> str:
-    out = io.StringIO()
-    call_command("jobs", "export", *words, stdout=out)
-    return out.getvalue()
-
-
-def refused(path: str, *words: str) -> list[str]:
-    """The lines of the refusal; nothing was written."""
-    before = everything()
-    with pytest.raises(CommandError) as caught:
-        call_command("jobs", "apply", path, *words)
-    assert everything() == before
-    assert caught.value.returncode == 1
-    return str(caught.value).splitlines()
-
-
-def everything() -> list[Any]:
-    return [list(model.objects.order_by("pk").values()) for model in (Job, Task, JobVersion)]
+__all__ = ["declared", "file"]  # fixtures
 
 
 # -- round trip --------------------------------------------------------------------------------------
@@ -341,187 +278,3 @@ def test_a_dry_run_s_diff_is_what_applying_then_does(policy: str) -> None:
 
 def pending_instants() -> set[datetime]:
     return set(Occurrence.objects.filter(state="pending").values_list("scheduled_for", flat=True))
-
-
-# -- mistakes ------------------------------------------------------------------------------------------
-
-
-def test_every_mistake_of_every_job_is_told_and_nothing_is_written(file: Callable[..., str]) -> None:
-    bad_task = {"name": "load", "function": 7, "config": {"queue": "", "mode": "parallel"}}
-    lines = refused(
-        file(
-            a_fleet(
-                a_definition("good"),
-                a_definition("one", "61 * * * *", config={"overlap": "never", "colour": 1}, enabled="yes"),
-                {"name": "", "tasks": [bad_task, "x", {"name": "a"}, {"name": "a", "function": "f"}]},
-                ["not", "an", "object"],
-                a_definition("two", metadata={"a": 1}, surprise=1),
-            )
-        )
-    )
-    assert lines[0] == "15 mistakes, nothing was written:"
-    found = "\n".join(lines[1:])
-    for expected in (
-        "jobs[1]: one: schedule='61 * * * *': E002",
-        "jobs[1]: one: overlap='never': expected one of skip, allow, queue",
-        "jobs[1]: one: colour=1: unknown setting; expected one of",
-        "jobs[1]: one: enabled='yes': expected true or false",
-        "jobs[2]: job: name='': expected 1 to 200 characters",
-        "jobs[2]: job: schedule=None: E010",
-        "jobs[2]: job/load: function=7: expected the name of a registered function",
-        "jobs[2]: job/load: queue='': expected a name",
-        "jobs[2]: job/load: mode='parallel': unknown setting; expected one of",
-        "jobs[2]: job/task: definition='x': expected an object such as {}",
-        "jobs[2]: job/a: function=None: expected the name of a registered function",
-        "jobs[2]: job: task='a': declared twice",
-        "jobs[3]: job: definition=['not', 'an', 'object']: expected an object such as {}",
-        "jobs[4]: two: metadata={'a': 1}: expected a mapping of texts to texts",
-        "jobs[4]: two: surprise=1: unknown field; expected one of",
-    ):
-        assert expected in found
-
-
-def test_a_name_given_twice_is_refused_at_both_places(file: Callable[..., str]) -> None:
-    lines = refused(file(a_fleet(a_definition("a"), a_definition("b"), a_definition("a", "@daily"))))
-    told = "name='a': given 2 times; a name stands for one job"
-    assert lines[1:] == [f"jobs[0]: {told}", f"jobs[2]: {told}"]
-
-
-@pytest.mark.req("OPS-3")
-@pytest.mark.parametrize(
-    ("content", "name", "reason"),
-    [
-        (b"\xff\xfe", "f.json", "not UTF-8: byte 0 is 0xff"),
-        ("", "f.json", "not JSON: Expecting value: line 1 column 1"),
-        ('{"jobs": [', "f.json", "not JSON: Expecting value: line 1 column 11"),
-        ('{"jobs": [], "jobs": []}', "f.json", "not JSON: key 'jobs' is given twice"),
-        ("[" * 100_000, "f.json", "nested too deeply"),
-        ('{"jobs": ' + "9" * 5000 + "}", "f.json", "not JSON: Exceeds the limit"),
-        ("jobs: []\njobs: []\n", "f.yaml", "key 'jobs' is given twice in .*line 1, column 1"),
-        ("jobs: !!python/object/apply:os.system [id]", "f.yaml", "could not determine a constructor"),
-        ("jobs: !custom {}", "f.yaml", "could not determine a constructor for the tag '!custom'"),
-        ("jobs: [}", "f.yml", "not YAML we accept: .*line 1, column 8"),
-        ("jobs: 2026-13-45", "f.yaml", "not YAML: month must be in 1..12"),
-        ("jobs: \x07", "f.yaml", "not YAML we accept: .*control characters are not allowed"),
-        ("[" * 5000, "f.yaml", "not YAML we accept|nested too deeply"),
-        ("jobs: &a [*a]", "f.yaml", "its aliases unfold into"),
-    ],
-)
-def test_a_hostile_file_is_one_clear_line(
-    file: Callable[..., str], content: str | bytes, name: str, reason: str
-) -> None:
-    lines = refused(path := file(content, name))
-    assert len(lines) == 1
-    with pytest.raises(DefinitionError, match=reason) as caught:
-        files.read(path)
-    assert (caught.value.field, caught.value.value) == ("file", path)
-
-
-def test_aliases_may_share_but_not_explode(file: Callable[..., str]) -> None:
-    shared = "jobs:\n- &a {name: a, schedule: '@daily', tasks: [&t {name: s, function: app.step}]}\n"
-    assert applied(file(shared + "- {name: b, schedule: '@daily', tasks: [*t]}\n", "f.yaml"))["new"] == [
-        "a",
-        "b",
-    ]
-    levels = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
-    (line,) = refused(file("\n".join([*levels, "jobs: *a29"]), "bomb.yaml"))
-    assert "its aliases unfold into 4e+29 values" in line
-
-
-def test_a_file_too_large_is_refused_unread(tmp_path: Path) -> None:
-    path = tmp_path / "huge.json"
-    with path.open("wb") as file:
-        file.truncate(files.MOST_BYTES + 1)
-    assert refused(str(path)) == [f"file={str(path)!r}: larger than 100 MB"]
-    assert refused(str(tmp_path)) == [f"file={str(tmp_path)!r}: Is a directory"]
-    assert refused(str(tmp_path / "no")) == [f"file={str(tmp_path / 'no')!r}: No such file or directory"]
-
-
-@pytest.mark.parametrize(
-    ("document", "line"),
-    [
-        ([], 'file: expected {"jobs": [...]}, or trigger definitions with an id and an expression'),
-        (7, "file: expected"),
-        ({"name": "job"}, "file: expected"),
-        ({"jobs": {}}, "jobs: {}: expected a list"),
-        ({"jobs": None}, "jobs: None: expected a list"),
-        ({"jobs": [], "version": 1}, "version: unknown field; expected jobs"),
-        ({"jobs": [a_definition(metadata={"a": "\0"})]}, "jobs[0]: metadata.a='\\x00': NUL and half"),
-        ({"jobs": [a_definition(metadata={"\ud800": "a"})]}, "jobs[0]: metadata='\\ud800': NUL and half"),
-        ({"jobs": [a_definition(name="a\nb")]}, "jobs[0]: job: name='a\\nb': control characters"),
-        ({"jobs": [a_definition(name="x" * 201)]}, "jobs[0]: job: name='xxx"),
-    ],
-)
-def test_a_document_of_another_shape_is_one_clear_line(
-    file: Callable[..., str], document: object, line: str
-) -> None:
-    lines = refused(file(document))
-    assert len(lines) == 2
-    assert lines[1].startswith(line)
-    assert len(lines[1]) < 400
-
-
-def test_keys_that_are_no_texts_are_refused(file: Callable[..., str]) -> None:
-    lines = refused(file("jobs: [{name: a, config: {1: x, queue: y}}]", "f.yaml"))
-    assert lines[1:] == ["jobs[0]: config=1: expected a text as key"]
-
-
-# -- trigger definitions -------------------------------------------------------------------------------
-
-
-@pytest.mark.req("CHX-16")
-@pytest.mark.parametrize("listed", [False, True])
-def test_trigger_definitions_become_jobs_that_call_the_function_given(
-    file: Callable[..., str], *, listed: bool
-) -> None:
-    trigger = {"id": "ping", "expression": "*/5 * * * *", "enabled": False, "metadata": {"team": "data"}}
-    path = file([trigger] if listed else trigger)
-    assert applied(path, "--function", "app.step")["new"] == ["ping"]
-    row = Job.objects.get()
-    assert (row.name, row.schedule, row.enabled) == ("ping", "*/5 * * * *", False)
-    assert row.metadata == {"team": "data"}
-    assert list(Task.objects.values_list("name", "function")) == [("step", "app.step")]
-    assert applied(path, "--function", "app.step")["preserved"] == ["ping"]
-
-
-@pytest.mark.req("CHX-16")
-@pytest.mark.parametrize(
-    ("document", "words", "line"),
-    [
-        ({"id": "a", "expression": "@daily"}, (), "--function=None: trigger definitions need a registered"),
-        ({"id": "a", "expression": "@daily"}, ("--function", "os.system"), "--function='os.system': trigger"),
-        ({"id": "a b", "expression": "@daily"}, ("--function", "app.step"), "[0]: $.id: does not match"),
-        ({"id": "a", "expression": "daily"}, ("--function", "app.step"), "[0]: E010"),
-        ([{"id": "a"}, 7], ("--function", "app.step"), "[0]: $.expression: is required"),
-        ({"jobs": []}, ("--function", "app.step"), "--function='app.step': only for trigger definitions"),
-    ],
-)
-def test_trigger_definitions_are_checked_like_everything_else(
-    file: Callable[..., str], document: object, words: tuple[str, ...], line: str
-) -> None:
-    assert refused(file(document), *words)[1].startswith(line)
-
-
-# -- progress ------------------------------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_drawn_on_a_terminal_and_nowhere_else() -> None:
-    terminal, pipe = Terminal(), io.StringIO()
-    for stream in (terminal, pipe):
-        progress = Progress(stream, 2000, "applying")
-        progress(1000)
-        progress(1000)
-    assert pipe.getvalue() == ""
-    half, full = f"[{'#' * 15}{'.' * 15}] 1,000/2,000", f"[{'#' * 30}] 2,000/2,000"
-    assert terminal.getvalue() == f"\rapplying {half}\rapplying {full}\n"
-
-
-def test_progress_of_nothing_is_nothing() -> None:
-    terminal = Terminal()
-    Progress(terminal, 0, "applying")(0)
-    assert terminal.getvalue() == ""
