@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Expression:
+class Expression(ABC):
     """One Chronex expression; equal when canonically equal, whatever the original text looked like."""
 
     text: str
@@ -38,8 +39,8 @@ class Expression:
     trigger_id: str
 
     @property
-    def kind(self) -> Literal["cron", "every", "once"]:
-        raise NotImplementedError
+    @abstractmethod
+    def kind(self) -> Literal["cron", "every", "once"]: ...
 
     @property
     def timezone(self) -> str:
@@ -54,9 +55,9 @@ class Expression:
     def once_at(self) -> datetime | None:
         return None
 
+    @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None:
         """The first nominal instant later than the given one, in UTC; None when there is none."""
-        raise NotImplementedError
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Every nominal instant in (start, end]."""
