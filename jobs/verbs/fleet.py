@@ -2,8 +2,7 @@
 
 import sys
 from argparse import ArgumentParser
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from django.core.management.base import CommandError
 from jobs import files, fleet
 from jobs.changes import changes
 from jobs.clock import database_now
-from jobs.definition import Definition
 from jobs.entries import entries
 from jobs.errors import DefinitionError
 from jobs.models import Origin
@@ -24,6 +22,7 @@ from jobs.verbs.author import add_change, change_of
 from jobs.verbs.versions import described
 
 FATES = ("new", "changed", "preserved", "removed")
+SHOWN_FUNCTIONS = 10
 SHOWN_INSTANTS = 5
 
 
@@ -61,10 +60,9 @@ def apply(options: Options) -> Answer:
     change = change_of(options, origin=Origin.FILE, now=now, reason=reason)
     read = entries(files.read(options["file"]), function=options["function"])
     planned = fleet.plan(read.found, now=now, prune=options["prune"])
-    if problems := (*read.mistakes, *planned.refused):
+    if problems := (*read.mistakes, *planned.refused, *unresolved(planned)):
         count = "1 mistake" if len(problems) == 1 else f"{len(problems):,} mistakes"
         raise CommandError("\n".join((f"{count}, nothing was written:", *problems)))
-    warn_of_unresolved(entry.definition for entry in read.found)
     if options["dry_run"]:
         return Answer([previewed(planned, change.policy, now)], preview_text, single=True)
     total = len(planned.new) + len(planned.changed)
@@ -117,13 +115,16 @@ def counts(row: Row) -> str:
     return ", ".join(f"{len(row[fate]):,} {fate}" for fate in FATES)
 
 
-def warn_of_unresolved(definitions: Iterable[Definition]) -> None:
-    """Allowed, because code may be deployed later; but a typing error should not go unseen."""
-    used = Counter(task.function for item in definitions for task in item.tasks)
-    for function, count in sorted(used.items()):
-        if registry.function(function) is None:
-            warning = f"no code registers it here; {count:,} tasks stay unresolved until some does"
-            sys.stderr.write(f"warning: function={function!r}: {warning}\n")
+def unresolved(planned: fleet.Plan) -> Iterator[str]:
+    """A function that no code registers could never run; what is stored already is left as it is."""
+    known = ", ".join(sorted(registry.functions)[:SHOWN_FUNCTIONS]) or "none"
+    for item in (*planned.new, *(changed.after for changed in planned.changed)):
+        for task in item.tasks:
+            if registry.function(task.function) is None:
+                reason = f"no code registers it; registered are {known}"
+                yield str(
+                    DefinitionError("function", task.function, reason, owner=f"{item.name}/{task.name}")
+                )
 
 
 connect(

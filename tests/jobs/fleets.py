@@ -22,7 +22,8 @@ CHANGE = Change(Origin.FILE, "ann", NOW)
 @pytest.fixture(autouse=True)
 def declared() -> Iterator[Registry]:
     with registry.isolated():
-        registry.add_function(TaskFunction("app.step", step))
+        for name in ("app.load", "app.step"):
+            registry.add_function(TaskFunction(name, step))
         yield registry
 
 

@@ -20,6 +20,7 @@ from jobs.entries import entries
 from jobs.errors import StaleVersionError
 from jobs.models import Job, JobVersion, Origin
 from jobs.policy import UpdatePolicy
+from jobs.registry import registry
 from jobs.store import BATCH, Change, store
 from jobs.sync import sync
 from occurrences.materialize import plan_due
@@ -229,13 +230,22 @@ def statements(size: int, file: Callable[..., str]) -> int:
     return len(queries)
 
 
-def test_functions_nobody_registers_are_told_once_each(
-    file: Callable[..., str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.req("JOB-4")
+def test_a_function_nobody_registers_is_refused_by_name_and_nothing_is_written(
+    file: Callable[..., str],
 ) -> None:
     strange = [{"name": "step", "function": "app.typo"}]
-    applied(file(a_fleet(a_definition("a", tasks=strange), a_definition("b", tasks=strange))))
-    told = "function='app.typo': no code registers it here; 2 tasks stay unresolved until some does"
-    assert capsys.readouterr().err == f"warning: {told}\n"
+    lines = refused(file(a_fleet(a_definition("a"), a_definition("b", tasks=strange))))
+    assert lines[1:] == ["b/step: function='app.typo': no code registers it; registered are app.load, app.step"]
+    assert not Job.objects.exists()
+
+
+@pytest.mark.req("JOB-4")
+def test_a_stored_job_whose_code_is_gone_may_stay_as_it_is(file: Callable[..., str]) -> None:
+    path = file(a_fleet(a_definition("a")))
+    applied(path)
+    registry.functions.clear()
+    assert applied(path)["preserved"] == ["a"]
 
 
 # -- dry run -------------------------------------------------------------------------------------------
