@@ -8,6 +8,7 @@ PAGES = (
     ("Occurrences", "event", "occurrences_occurrence", "occurrences.view_occurrence"),
     ("Runs", "play_circle", "occurrences_taskrun", "occurrences.view_taskrun"),
     ("Attempts", "replay", "occurrences_attempt", "occurrences.view_attempt"),
+    ("Pools", "select_check_box", "occurrences_pool", "occurrences.view_pool"),
     ("Beats", "favorite", "beat_beat", "beat.view_beat"),
 )
 

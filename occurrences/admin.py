@@ -1,4 +1,4 @@
-"""The ledger in the admin: occurrences → runs → attempts, and back up. Nothing here writes."""
+"""The ledger in the admin: occurrences → runs → attempts, and back up. Only a pool's size is written here."""
 
 from typing import Any, ClassVar
 
@@ -20,8 +20,11 @@ from jobs.display import (
 from jobs.theme import AutocompleteSelectFilter, ChoicesDropdownFilter
 from occurrences.badges import state_badge
 from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.pool_admin import PoolAdmin
 from occurrences.readonly import LedgerAdmin, Shown, moment, took
 from occurrences.states import AttemptState, OccurrenceState, RunState
+
+__all__ = ["AttemptAdmin", "OccurrenceAdmin", "PoolAdmin", "TaskRunAdmin"]
 
 MOST_CHILDREN = 100
 

@@ -156,7 +156,7 @@ LOGGING = {
 UNFOLD = {
     "SITE_TITLE": "Punctual",
     "SITE_HEADER": "Punctual",
-    "SITE_SUBHEADER": "the scheduler that can prove what it ran",
+    "SITE_SUBHEADER": "proves what it ran",
     "SITE_SYMBOL": "schedule",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

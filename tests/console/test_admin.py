@@ -116,7 +116,7 @@ def test_the_next_page_is_offered_only_when_there_is_one(root: Client, now: date
 def test_the_sidebar_follows_the_hierarchy(root: Client) -> None:
     text = page(root, "/admin/")
     sidebar = text[text.index("nav-sidebar-apps") :]
-    titles = ["Jobs", "Occurrences", "Runs", "Attempts", "Beats"]
+    titles = ["Jobs", "Occurrences", "Runs", "Attempts", "Pools", "Beats"]
     places = [sidebar.index(f"<span>{title}</span>") for title in titles]
     assert places == sorted(places)
 

@@ -236,7 +236,9 @@ def test_a_function_nobody_registers_is_refused_by_name_and_nothing_is_written(
 ) -> None:
     strange = [{"name": "step", "function": "app.typo"}]
     lines = refused(file(a_fleet(a_definition("a"), a_definition("b", tasks=strange))))
-    assert lines[1:] == ["b/step: function='app.typo': no code registers it; registered are app.load, app.step"]
+    assert lines[1:] == [
+        "b/step: function='app.typo': no code registers it; registered are app.load, app.step"
+    ]
     assert not Job.objects.exists()
 
 

@@ -1,0 +1,62 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from occurrences.models import Pool
+from occurrences.states import OccurrenceState
+from tests.console.pages import Viewer, pages, viewer
+from tests.occurrences.ledger import a_job, an_occurrence, saved
+
+__all__ = ["pages", "viewer"]  # fixtures
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+LIST = "/admin/occurrences/pool/"
+
+
+def row_of(name: str, text: str) -> str:
+    return next(row for row in text.split("<tr") if f">{name}<" in row)
+
+
+@pytest.mark.req("OCC-6")
+@pytest.mark.req("OPS-2")
+def test_a_pool_shows_its_slots_and_who_waits(viewer: Viewer) -> None:
+    Pool.objects.create(name="reports", size=7)
+    states = [OccurrenceState.RUNNING] * 2 + [OccurrenceState.QUEUED] * 3 + [OccurrenceState.COMPLETED]
+    for number, state in enumerate(states):
+        row = an_occurrence(saved(a_job(f"job-{number}", NOW)), NOW + timedelta(minutes=number), state)
+        row.pool = "reports"
+        saved(row)
+    text = viewer("occurrences.view_pool").get(LIST).content.decode()
+    shown = row_of("reports", text).replace("\n", "")
+    assert [figure for figure in ("7", "2", "3") if f">{figure}<" in shown] == ["7", "2", "3"]
+
+
+@pytest.mark.req("OCC-6")
+def test_an_operator_changes_the_size_and_nothing_else(viewer: Viewer) -> None:
+    Pool.objects.create(name="reports", size=7)
+    client = viewer("occurrences.view_pool", "occurrences.change_pool")
+    client.post(f"{LIST}reports/change/", {"name": "other", "size": "9"})
+    assert list(Pool.objects.values_list("name", "size")) == [("reports", 9)]
+
+
+@pytest.mark.req("OPS-2")
+def test_who_may_only_look_cannot_change_a_pool(viewer: Viewer) -> None:
+    Pool.objects.create(name="reports", size=7)
+    client = viewer("occurrences.view_pool")
+    assert client.post(f"{LIST}reports/change/", {"size": "9"}).status_code == 403
+    assert client.get(f"{LIST}add/").status_code == 403
+    assert Pool.objects.get().size == 7
+
+
+def test_the_list_costs_the_same_queries_for_few_pools_and_many(viewer: Viewer) -> None:
+    client = viewer("occurrences.view_pool")
+    client.get(LIST)
+    costs = []
+    for size in (2, 30):
+        Pool.objects.bulk_create(Pool(name=f"pool-{size}-{number}", size=1) for number in range(size))
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(LIST).status_code == 200
+        costs.append(len(queries))
+    assert costs[0] == costs[1]
