@@ -83,8 +83,9 @@ def _write(results: Mapping[TaskRun, Result], now: datetime) -> None:
     for reason in sorted({item.reason for item in _where(outcomes, Exhaust).values()}):
         runs = [run for run, item in _where(outcomes, Exhaust).items() if item.reason == reason]
         transitions.park({run.id: errors[run.id] for run in runs}, reason=reason, now=now)
-    for run, stop in _where(outcomes, Stop).items():
-        transitions.cancel([run.id], reason=stop.reason[:200], now=now)
+    stops = {run.id: stop.reason[:200] for run, stop in _where(outcomes, Stop).items()}
+    for reason in sorted(set(stops.values())):
+        transitions.cancel([id_ for id_, why in stops.items() if why == reason], reason=reason, now=now)
     for run, outcome in outcomes.items():
         _mirror(run, outcome, results[run], now)
 

@@ -23,15 +23,26 @@ def free_slots(names: Collection[str]) -> dict[str, int]:
             (Pool(name=name, size=DEFAULT_SIZE) for name in missing), ignore_conflicts=True
         )
         pools = _locked(names)
-    active = Occurrence.objects.active().filter(pool__in=names).values("pool")
-    taken = {row["pool"]: row["taken"] for row in active.annotate(taken=Count("pool")).order_by()}
+    taken = _taken(names)
     return {pool.name: max(pool.size - taken.get(pool.name, 0), 0) for pool in pools}
+
+
+def with_room(names: Collection[str]) -> set[str]:
+    """Pools that seem to have a free slot; a hint read without locks, for choosing where to look."""
+    sizes = dict(Pool.objects.filter(name__in=names).values_list("name", "size"))
+    taken = _taken(names)
+    return {name for name in names if taken.get(name, 0) < sizes.get(name, DEFAULT_SIZE)}
 
 
 def with_lines(names: Collection[str]) -> set[str]:
     """Pools in which somebody already waits for a slot: newcomers must not overtake."""
     waiting = Occurrence.objects.waiting().filter(pool__in=names, reason="pool")
     return set(waiting.order_by().values_list("pool", flat=True).distinct())
+
+
+def _taken(names: Collection[str]) -> dict[str, int]:
+    active = Occurrence.objects.active().filter(pool__in=names).values("pool")
+    return {row["pool"]: row["taken"] for row in active.annotate(taken=Count("pool")).order_by()}
 
 
 def _locked(names: Collection[str]) -> list[Pool]:

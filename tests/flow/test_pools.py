@@ -5,7 +5,8 @@ import pytest
 from jobs import Context, Job, Retry, control
 from jobs.ledger import connected
 from occurrences.models import Occurrence, Pool
-from tests.harness import Harness, states_of
+from recovery.waiting import admit_stranded
+from tests.harness import Harness, at_the_hour, states_of
 
 
 def noop(ctx: Context) -> None: ...
@@ -16,11 +17,7 @@ def test_a_pool_never_holds_more_than_its_size_and_loses_nobody(harness: Harness
     Pool.objects.create(name="small", size=2)
     for number in range(5):
         Job(f"job-{number}", "0 * * * *", pool="small").task(noop)
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    ticked = harness.tick()
+    ticked = at_the_hour(harness)
     assert (ticked.fired, ticked.queued) == (2, 3)
     assert Occurrence.objects.active().count() == 2
     active = []
@@ -56,11 +53,7 @@ def test_a_dead_worker_s_slot_comes_back(harness: Harness) -> None:
     Pool.objects.create(name="default", size=1)
     Job("doomed", "0 * * * *", retry=Retry(0)).task(noop)
     Job("next", "0 * * * *", priority=-1).task(noop)
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    harness.tick()
+    at_the_hour(harness)
     harness.crash_worker()
     harness.live(seconds=33)
 
@@ -84,6 +77,22 @@ def test_a_pool_grows_when_the_operator_says_so(harness: Harness) -> None:
     harness.tick()
     harness.work()
     assert harness.states("job")[:2] == ["completed", "completed"]
+
+
+@pytest.mark.req("OCC-6")
+def test_a_full_pool_with_a_long_line_does_not_starve_another(harness: Harness) -> None:
+    for name in ("full", "open"):
+        Pool.objects.create(name=name, size=0)
+    for number in range(3):
+        Job(f"first-{number}", "0 * * * *", pool="full", priority=9).task(noop)
+    Job("later", "0 * * * *", pool="open").task(noop)
+    at_the_hour(harness)
+    assert Occurrence.objects.waiting().count() == 4
+    Pool.objects.filter(name="open").update(size=1)
+    assert len(admit_stranded(harness.now, limit=2)) == 1
+
+    assert harness.states("later")[0] == "dispatched"
+    assert harness.states("first-0")[0] == "queued"
 
 
 @pytest.mark.req("OCC-4")

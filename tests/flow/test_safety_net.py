@@ -17,7 +17,7 @@ from occurrences.firing import fire_due
 from occurrences.materialize import plan_due
 from occurrences.models import Occurrence, Pool
 from recovery import sweep
-from tests.harness import Harness, states_of
+from tests.harness import Harness, at_the_hour, states_of
 
 
 def noop(ctx: Context) -> None: ...
@@ -69,11 +69,7 @@ def test_a_beat_that_dies_before_publishing_delays_but_loses_nothing(harness: Ha
 @pytest.mark.req("OCC-7")
 def test_messages_the_broker_forgot_are_sent_again(harness: Harness) -> None:
     Job("job", "0 * * * *").task(noop)
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    harness.tick()
+    at_the_hour(harness)
     assert harness.lose_messages() == 1
     harness.pass_time(minutes=5)
     harness.tick()
@@ -87,11 +83,7 @@ def test_messages_the_broker_forgot_are_sent_again(harness: Harness) -> None:
 def test_a_backlog_in_the_queue_is_not_multiplied_by_resending(harness: Harness) -> None:
     for number in range(3):
         Job(f"job-{number}", "0 * * * *").task(noop)
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    harness.tick()
+    at_the_hour(harness)
     for _ in range(4):
         harness.pass_time(minutes=6)
         harness.tick()
@@ -104,11 +96,7 @@ def test_a_worker_is_not_asked_again_and_again_to_settle(harness: Harness) -> No
     job = Job("job", "0 * * * *")
     job.task(noop)
     job.on_complete(lambda _report: None)
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    harness.tick()
+    at_the_hour(harness)
     (item,) = harness.crash_worker().claims
     report([Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))], now=harness.now)
     for _ in range(10):
@@ -126,11 +114,7 @@ def test_a_resent_message_has_no_second_effect(harness: Harness) -> None:
     def job(ctx: Context) -> None:
         effects.append(ctx.attempt_id)
 
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    harness.tick()
+    at_the_hour(harness)
     (run,) = harness.runs("job")
     dispatch([run.id], now=harness.now, chords=False)
     harness.work()
@@ -165,11 +149,7 @@ def test_a_dead_worker_s_run_is_taken_over_and_the_evidence_kept(harness: Harnes
 @pytest.mark.req("EXE-6")
 def test_a_zombie_s_late_result_changes_nothing(harness: Harness) -> None:
     Job("job", "0 * * * *", retry=Retry(1, "1s")).task(noop)
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    harness.tick()
+    at_the_hour(harness)
     (zombie,) = harness.crash_worker().claims
     harness.live(seconds=40)
     assert harness.finished("job") == ["completed"]
@@ -250,11 +230,7 @@ def test_a_hook_whose_worker_died_is_still_called(harness: Harness) -> None:
     job.task(noop)
     called: list[object] = []
     job.on_complete(called.append)
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    harness.tick()
+    at_the_hour(harness)
     (item,) = harness.crash_worker().claims
     report([Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))], now=harness.now)
     assert (harness.finished("job"), called) == (["completed"], [])

@@ -144,7 +144,7 @@ class Exploding:
         raise ZeroDivisionError("in user code")
 
     def between(self, _start: datetime, _end: datetime, /) -> Iterator[datetime]:
-        raise NotImplementedError
+        return iter(())
 
 
 @pytest.fixture

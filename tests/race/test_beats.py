@@ -14,7 +14,7 @@ from occurrences.states import OccurrenceState
 from recovery.catchup import catch_up
 from recovery.reaper import Reaped, reap
 from recovery.retries import release_due
-from tests.harness import Harness
+from tests.harness import Harness, at_the_hour
 from tests.race.threads import at_once, names
 
 
@@ -88,11 +88,7 @@ def test_four_beats_fire_300_due_rows_once_each_and_never_two_of_an_exclusive_jo
 @pytest.mark.req("TSK-5")
 def test_four_reapers_record_one_loss(harness: Harness) -> None:
     Job("job", "0 * * * *", retry=Retry(3, "1s")).task(noop)
-    harness.now = harness.now.replace(minute=59, second=59)
-    harness.sync()
-    harness.tick()
-    harness.pass_time(seconds=1)
-    harness.tick()
+    at_the_hour(harness)
     harness.crash_worker()
     harness.pass_time(seconds=31)
 
