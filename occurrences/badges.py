@@ -17,6 +17,7 @@ LOOKS = {
     "running": ("busy", "play"),
     "retry": ("warn", "turn"),
     "snoozed": ("calm", "turn"),
+    "released": ("calm", "half"),
     "completed": ("good", "check"),
     "success": ("good", "check"),
     "completed_with_errors": ("warn", "alert"),

@@ -7,7 +7,7 @@ job, finished exactly when final, a claim exactly while a worker holds the run.
 from datetime import datetime
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from jobs.ids import shown
 from jobs.models import Job, Task
@@ -15,6 +15,7 @@ from occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,
     OCCURRENCE_FINAL,
+    OCCURRENCE_NOT_RUN,
     RUN_FINAL,
     RUN_HELD,
     AttemptState,
@@ -143,6 +144,13 @@ class Occurrence(models.Model):
         "self", null=True, on_delete=models.SET_NULL, related_name="children", help_text="What it repeats."
     )
     covers = models.JSONField(null=True, help_text="The instants one compressed run stands for.")
+    spans_until = models.DateTimeField(null=True, help_text="Last instant of a row that stands for a range.")
+    instants = models.PositiveIntegerField(default=1, help_text="How many instants the row stands for.")
+    only_tasks = models.JSONField(null=True, help_text="Ids of the tasks it runs; null: all of them.")
+    requested_by = models.CharField(max_length=200, blank=True, default="", help_text="Who asked for it.")
+    request_reason = models.CharField(
+        max_length=500, blank=True, default="", help_text="Why, in their words."
+    )
     report = models.JSONField(null=True, help_text="What became of it.")
     created_at = models.DateTimeField()
     fired_at = models.DateTimeField(null=True, help_text="Its runs were created.")
@@ -209,6 +217,17 @@ class Occurrence(models.Model):
                 condition=~Q(state__in=OCCURRENCE_ACTIVE) | Q(fired_at__isnull=False),
                 name="occurrence_active_was_fired",
             ),
+            # A range is for what will never run: nothing can be executed for many instants at once.
+            models.CheckConstraint(
+                condition=Q(spans_until__isnull=True, instants=1)
+                | Q(
+                    spans_until__isnull=False,
+                    spans_until__gt=F("scheduled_for"),
+                    instants__gt=1,
+                    state__in=OCCURRENCE_NOT_RUN,
+                ),
+                name="occurrence_range_never_runs",
+            ),
         ]
         permissions = [
             ("cancel_occurrence", "Can cancel an occurrence"),
@@ -223,7 +242,18 @@ class Occurrence(models.Model):
         return shown("occ", self.id)
 
 
+class Resolution(models.TextChoices):
+    """What became of a dead letter."""
+
+    REPLAYED = "replayed", "replayed"
+    PURGED = "purged", "purged"
+
+
 class TaskRunQuerySet(models.QuerySet["TaskRun"]):
+    def dead(self) -> "TaskRunQuerySet":
+        """Dead letters nobody has dealt with."""
+        return self.filter(state=RunState.DLQ, resolved_at=None)
+
     def unsent(self, before: datetime) -> "TaskRunQuerySet":
         """Released for work, but no broker has confirmed its message."""
         return self.filter(state=RunState.SCHEDULED, dispatched_at=None, available_at__lte=before)
@@ -259,6 +289,10 @@ class TaskRun(models.Model):
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True, default="")
+    fingerprint = models.CharField(max_length=16, blank=True, default="", help_text="Same error, same text.")
+    progress = models.JSONField(null=True, help_text="What its function last said with ctx.heartbeat().")
+    resolved_at = models.DateTimeField(null=True, help_text="A dead letter somebody has dealt with.")
+    resolution = models.CharField(max_length=12, choices=Resolution, blank=True, default="")
 
     objects = TaskRunQuerySet.as_manager()
 
@@ -284,8 +318,15 @@ class TaskRun(models.Model):
             models.Index(fields=["available_at"], condition=Q(state="retry"), name="run_retry_due"),
             # Reaper: `state IN held AND lease_until <= now`.
             models.Index(fields=["lease_until"], condition=Q(state__in=RUN_HELD), name="run_expired"),
-            # Dead letters, newest first.
-            models.Index(fields=["-finished_at"], condition=Q(state="dlq"), name="run_dead"),
+            # Dead letters, newest first, and by error.
+            models.Index(
+                fields=["-finished_at"], condition=Q(state="dlq", resolved_at__isnull=True), name="run_dead"
+            ),
+            models.Index(
+                fields=["fingerprint", "-finished_at"],
+                condition=Q(state="dlq", resolved_at__isnull=True),
+                name="run_dead_by_error",
+            ),
         ]
         constraints = [
             models.CheckConstraint(condition=Q(state__in=RunState.values), name="run_state_is_known"),
@@ -298,6 +339,11 @@ class TaskRun(models.Model):
                 condition=Q(state__in=RUN_HELD, claim_token__isnull=False, lease_until__isnull=False)
                 | (~Q(state__in=RUN_HELD) & Q(claim_token__isnull=True, lease_until__isnull=True)),
                 name="run_claimed_iff_held",
+            ),
+            models.CheckConstraint(
+                condition=Q(resolved_at__isnull=True, resolution="")
+                | (Q(state="dlq", resolved_at__isnull=False) & ~Q(resolution="")),
+                name="run_resolved_only_when_dead",
             ),
         ]
 
@@ -322,6 +368,7 @@ class Attempt(models.Model):
     error_type = models.CharField(max_length=200, blank=True, default="")
     error = models.TextField(blank=True, default="")
     traceback = models.TextField(blank=True, default="")
+    log = models.TextField(blank=True, default="", help_text="The last lines its function logged.")
 
     class Meta:
         ordering = ["run", "number"]

@@ -42,6 +42,7 @@ class AttemptState(TextChoices):
     LOST = "lost", "lost"  # its worker died or fell silent
     CANCELED = "canceled", "canceled"
     SNOOZED = "snoozed", "snoozed"
+    RELEASED = "released", "handed back"  # its worker was told to stop; the run starts again elsewhere
 
 
 S, R = OccurrenceState, RunState
@@ -66,6 +67,7 @@ RUN_MOVES: Mapping[RunState, frozenset[RunState]] = {
 
 OCCURRENCE_ACTIVE = (S.DISPATCHED, S.RUNNING)
 OCCURRENCE_OPEN = (S.PENDING, S.QUEUED, *OCCURRENCE_ACTIVE)
+OCCURRENCE_NOT_RUN = (S.SKIPPED, S.MISSED)
 OCCURRENCE_FINAL = tuple(state for state in S if state not in OCCURRENCE_OPEN)
 
 RUN_HELD = (R.CLAIMED, R.RUNNING)

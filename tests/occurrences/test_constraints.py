@@ -310,6 +310,41 @@ def test_a_task_name_is_unique_in_its_job_and_not_empty(task: Task) -> None:
         Task.objects.create(id=uuid4(), name="", **row)
 
 
+@pytest.mark.req("OCC-5")
+@pytest.mark.parametrize("state", [OccurrenceState.PENDING, OccurrenceState.COMPLETED])
+def test_a_row_that_stands_for_a_range_cannot_run(job: Job, now: datetime, state: OccurrenceState) -> None:
+    until = now + timedelta(hours=1)
+    with refused("occurrence_range_never_runs"), transaction.atomic():
+        insert_occurrence(job, now, state, spans_until=until, instants=60)
+    insert_occurrence(job, now, OccurrenceState.MISSED, spans_until=until, instants=60)
+
+
+@pytest.mark.req("OCC-5")
+@pytest.mark.parametrize(("minutes", "instants"), [(None, 2), (0, 2), (60, 1)])
+def test_a_range_has_an_end_after_its_start_and_more_than_one_instant(
+    job: Job, now: datetime, minutes: int | None, instants: int
+) -> None:
+    until = None if minutes is None else now + timedelta(minutes=minutes)
+    with refused("occurrence_range_never_runs"):
+        insert_occurrence(job, now, OccurrenceState.MISSED, spans_until=until, instants=instants)
+
+
+@pytest.mark.parametrize(
+    ("state", "facts"),
+    [
+        (RunState.SUCCESS, {"resolution", "resolved_at"}),
+        (RunState.DLQ, {"resolved_at"}),
+        (RunState.DLQ, {"resolution"}),
+    ],
+)
+def test_only_a_dead_letter_is_resolved_and_says_how(
+    occurrence: Occurrence, task: Task, now: datetime, state: RunState, facts: set[str]
+) -> None:
+    values = {"resolution": "purged", "resolved_at": now}
+    with refused("run_resolved_only_when_dead"):
+        insert_run(occurrence, task, now, state, **{fact: values[fact] for fact in facts})
+
+
 def test_no_constraint_goes_without_a_test() -> None:
     """A constraint that is added to these models needs a line in this file."""
     covered = {
@@ -325,9 +360,11 @@ def test_no_constraint_goes_without_a_test() -> None:
         "occurrence_finished_iff_final",
         "occurrence_running_has_started",
         "occurrence_active_was_fired",
+        "occurrence_range_never_runs",
         "run_state_is_known",
         "run_finished_iff_final",
         "run_claimed_iff_held",
+        "run_resolved_only_when_dead",
         "one_attempt_per_number",
         "attempt_state_is_known",
         "attempt_finished_iff_final",
