@@ -1,6 +1,7 @@
 """The admin theme with types, and the list that every package's admin builds on.
 
-A ledger grows to millions of rows, so a list never counts: it reads one row more than it shows.
+A ledger grows to millions of rows, so a list never counts and never skips: it reads one row more than
+it shows, from the row it left off at.
 """
 
 # ruff: noqa: ARG002 - the signatures are Django's
@@ -20,6 +21,7 @@ from unfold.contrib.filters.admin import (  # type: ignore[import-untyped]
 )
 
 from jobs.display import Section
+from jobs.keyset import AFTER, BEFORE, page
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -59,7 +61,7 @@ class Glimpse(AnyPage):
 
 
 class Uncounted(AnyPaginator):
-    """Knows whether there is a next page, never how many there are."""
+    """What the admin and its autocomplete ask for pages: whether there is a next one, never how many."""
 
     template_name = "jobs/pagination.html"
     more = False
@@ -80,13 +82,22 @@ class Listing(ChangeList):
     """The rows of one page, without the heavy columns that only a row's own page shows."""
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        for name in (AFTER, BEFORE):  # no filters, and no part of any link to another filter
+            self.params.pop(name, None)
+            self.filter_params.pop(name, None)
         rows = super().get_queryset(request, *args, **kwargs)
         return rows.defer(*getattr(self.model_admin, "list_defer", ()))
 
     def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
+        """Without the parent's: it counts, and skips by OFFSET."""
+        found = page(self.queryset, request.GET.dict(), self.list_per_page)
+        self.result_list, self.paginator = found.rows, Uncounted(found.rows, self.list_per_page)
+        self.earlier = self.get_query_string({BEFORE: found.earlier}) if found.earlier else ""
+        self.later = self.get_query_string({AFTER: found.later}) if found.later else ""
         # Nobody counted: say what is on the page, so that no template shows an invented total.
-        self.result_count = self.full_result_count = len(self.result_list)
+        self.result_count = self.full_result_count = len(found.rows)
+        self.show_full_result_count = self.can_show_all = False
+        self.multi_page = self.show_admin_actions = True
 
 
 class PlainAdmin(ModelAdmin[Row]):

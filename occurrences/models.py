@@ -194,6 +194,12 @@ class Occurrence(models.Model):
             # The admin's list of all jobs, newest first, and by state.
             models.Index(fields=["-scheduled_for"], name="occurrence_newest"),
             models.Index(fields=["state", "-scheduled_for"], name="occurrence_by_state"),
+            # The same list by cause; what a schedule asked for is nearly everything, and needs none.
+            models.Index(
+                fields=["cause", "-scheduled_for"],
+                condition=~Q(cause="schedule"),
+                name="occurrence_by_cause",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(

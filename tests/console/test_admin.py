@@ -1,6 +1,8 @@
 """Every page of the hierarchy: its links, its cost, its behaviour without data and with odd names."""
 
+import re
 from datetime import datetime, timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -9,10 +11,12 @@ from django.test import Client
 from beat.models import Beat
 from console.admin import attach_ledger
 from jobs.models import Job
-from occurrences.models import Cursor
+from occurrences.models import Cursor, Pool, TaskRun
 from occurrences.states import OccurrenceState
+from tests.console.ledgers import fill
 from tests.console.pages import page, queries
-from tests.console.rows import make_job, make_occurrence, make_story
+from tests.console.paths import lists, pages
+from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_story, make_task
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-2")]
 
@@ -25,6 +29,7 @@ LISTS = [
     "/admin/beat/beat/",
 ]
 MINUTE = timedelta(minutes=1)
+MOST_QUERIES = 20
 ODD = ["x" * 200, "夜間バッチ処理", "<script>alert(1)</script>", "a & b “quoted”"]
 
 
@@ -46,13 +51,34 @@ def test_a_list_costs_the_same_queries_for_few_rows_and_many(root: Client, path:
     assert not [sql for sql in costs[1] if "COUNT(" in sql.upper()]
 
 
-def test_a_page_costs_the_same_queries_for_few_children_and_many(root: Client, now: datetime) -> None:
-    job = make_story("etl", now)[0]
-    path = f"/admin/jobs/job/{job.pk}/change/"
-    few = queries(root, path)
-    for minute in range(1, 12):
-        make_occurrence(job, now + minute * MINUTE)
-    assert len(queries(root, path)) == len(few)
+def test_every_page_costs_the_same_queries_for_few_rows_and_many(root: Client, now: datetime) -> None:
+    """The bound is what the dearest page costs today; a page that reads row by row passes it at once."""
+    fill("small", now)
+    few = {name: len(queries(root, path)) for name, path in {**lists(), **pages()}.items()}
+    paths = pages()  # of the same rows: there will be others that come before them
+    grow(now)
+    many = {name: len(queries(root, path)) for name, path in {**lists(), **paths}.items()}
+    assert many == few
+    assert max(few.values()) <= MOST_QUERIES, few
+
+
+def grow(now: datetime) -> None:
+    """Ten times the rows, below each that was there."""
+    fill("broken", now)
+    fill("odd", now)
+    for job in list(Job.objects.all()):
+        tasks = [make_task(job, f"more {number}", position=9 + number) for number in range(3)]
+        for number in range(12):
+            occurrence = make_occurrence(job, now - (5000 + number) * MINUTE)
+            for task in tasks:
+                make_attempt(make_run(occurrence, task, fingerprint="", attempts_made=1))
+    for run in TaskRun.objects.order_by("pk")[:20]:
+        for number in range(5, 9):
+            make_attempt(run, number)
+    for number in range(30):
+        name = f"many {number}"
+        Pool.objects.create(name=name, size=1)
+        Beat.objects.create(name=name, started_at=now, ticked_at=now, lag=timedelta())
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -99,18 +125,53 @@ def test_a_job_that_cannot_be_planned_says_why(root: Client, now: datetime) -> N
     assert "found 3 fields" in page(root, f"/admin/jobs/job/{job.pk}/change/")
 
 
-def test_the_next_page_is_offered_only_when_there_is_one(root: Client, now: datetime) -> None:
+def test_pages_are_walked_forth_and_back_without_losing_or_repeating_a_row(
+    root: Client, now: datetime
+) -> None:
     job = make_job("etl", now)
-    for minute in range(50):
-        make_occurrence(job, now + minute * MINUTE)
+    rows = [make_occurrence(job, now + minute * MINUTE) for minute in range(120)]
     path = "/admin/occurrences/occurrence/"
-    assert 'rel="next"' not in page(root, path)
-    oldest = make_occurrence(job, now - MINUTE)
-    assert 'rel="next"' in page(root, path)
-    second = page(root, f"{path}?p=2")
-    assert str(oldest.pk) in second
-    assert 'rel="next"' not in second
-    assert 'rel="prev"' in second
+    walked, shown = [path], page(root, path)
+    assert 'rel="prev"' not in shown
+    while place := re.search(r'rel="next" href="([^"]+)"', shown):
+        walked.append(f"{path}{unescape(place[1])}")
+        shown = page(root, walked[-1])
+    seen = [ids(page(root, one)) for one in walked]
+    assert [len(one) for one in seen] == [50, 50, 20]
+    assert [id_ for one in seen for id_ in one] == [str(row.pk) for row in reversed(rows)]
+    back = re.search(r'rel="prev" href="([^"]+)"', shown)
+    assert back is not None
+    assert ids(page(root, f"{path}{unescape(back[1])}")) == seen[1]
+
+
+def test_a_far_page_is_found_by_its_index_not_by_skipping(root: Client, now: datetime) -> None:
+    job = make_job("etl", now)
+    middle = [make_occurrence(job, now + minute * MINUTE) for minute in range(3)][1]
+    far = queries(root, f"/admin/occurrences/occurrence/?after={middle.pk}")
+    assert not [sql for sql in far if "OFFSET" in sql]
+    assert [sql for sql in far if '"scheduled_for" <=' in sql]
+
+
+@pytest.mark.parametrize("place", ["after=nonsense", "after=00000000-0000-0000-0000-000000000001", "before="])
+def test_a_place_that_is_gone_leads_to_the_first_page(root: Client, now: datetime, place: str) -> None:
+    occurrence = make_story("etl", now)[1]
+    assert ids(page(root, f"/admin/occurrences/occurrence/?{place}")) == [str(occurrence.pk)]
+
+
+def test_a_filter_starts_again_from_the_first_page(root: Client, now: datetime) -> None:
+    job = make_job("etl", now)
+    rows = [make_occurrence(job, now + minute * MINUTE) for minute in range(2)]
+    shown = page(root, f"/admin/occurrences/occurrence/?after={rows[1].pk}")
+    assert ids(shown) == [str(rows[0].pk)]
+    links = re.findall(r'href="(\?[^"]*)"', shown)
+    assert links
+    assert not [link for link in links if "after=" in link and 'rel="next"' not in link]
+
+
+def ids(shown: str) -> list[str]:
+    """The rows of a list, in its order."""
+    found = re.findall(r"/occurrences/occurrence/([0-9a-f-]{36})/change/", shown)
+    return list(dict.fromkeys(found))
 
 
 def test_the_sidebar_follows_the_hierarchy(root: Client) -> None:

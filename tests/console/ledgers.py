@@ -1,0 +1,185 @@
+"""A word → a whole ledger to look at: empty, small, broken, or full of odd names."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from beat.models import Beat
+from jobs.models import Job, JobVersion
+from occurrences.models import Cursor, Occurrence, Pool, TaskRun
+from occurrences.states import AttemptState, OccurrenceState, RunState
+from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+S, R, A = OccurrenceState, RunState, AttemptState
+TRACEBACK = """Traceback (most recent call last):
+  File "/srv/shop/warehouse.py", line 41, in load
+    cursor.copy_from(rows, "orders")
+  File "/srv/shop/storage.py", line 12, in copy_from
+    raise OSError(28, "No space left on device")
+OSError: [Errno 28] No space left on device
+"""
+LONG = (
+    "reconcile-the-ledger-of-every-single-warehouse-in-every-region-with-the-accounting-system-nightly-" * 2
+)
+CONFIG = {"mode": "parallel", "recovery": "execute_last", "overlap": "skip", "timezone": "Europe/Berlin"}
+
+
+def fill(kind: str, now: datetime) -> None:
+    FILLERS[kind](now)
+
+
+def empty(now: datetime) -> None:
+    """Nothing at all."""
+
+
+def small(now: datetime) -> None:
+    """An afternoon of a healthy shop with the usual mishaps."""
+    beats(now)
+    etl = make_job(
+        "warehouse-etl", now - 30 * DAY, schedule="TZ=Europe/Berlin 0 */2 * * * {jitter:5m}", version=3
+    )
+    tasks = [make_task(etl, name, position=at) for at, name in enumerate(("extract", "load", "close"))]
+    versions(etl, now)
+    for number in range(40):
+        at = now.replace(minute=0, second=0, microsecond=0) - number * 2 * HOUR
+        state = S.FAILED if number in (1, 7, 8) else S.COMPLETED
+        one = make_occurrence(
+            etl, at, state, config=CONFIG, job_version=3, run_at=at + 42 * MINUTE / 60,
+            started_at=at + MINUTE, finished_at=at + (3 + number % 5) * MINUTE,
+            fired_at=at + 50 * MINUTE / 60,
+            reason="dead letter: load" if state == S.FAILED else "",
+        )  # fmt: skip
+        if number < 12:
+            story(one, tasks, failing=state == S.FAILED)
+    heartbeat = make_job("heartbeat", now - 9 * DAY, schedule="*/10 * * * * *")
+    beat = make_task(heartbeat, "heartbeat")
+    for number in range(60):
+        at = now - number * MINUTE
+        one = make_occurrence(heartbeat, at, finished_at=at + timedelta(milliseconds=40 + number * 3))
+        make_run(one, beat, started_at=at)
+    report = make_job("sales-report", now - 9 * DAY, schedule="TZ=America/New_York 30 17 * * 1-5")
+    step = make_task(report, "send")
+    live = make_occurrence(report, now - 2 * MINUTE, S.RUNNING, config=CONFIG)
+    held = make_run(live, step, R.RUNNING, started_at=now - MINUTE, claimed_by="worker-1@host",
+                    attempts_made=1, heartbeat_at=now, lease_until=now + MINUTE,
+                    progress={"done": 40, "of": 120})  # fmt: skip
+    make_attempt(held, 0, A.RUNNING, worker="worker-1@host", started_at=now - MINUTE, log="40 of 120 sent\n")
+    paused = make_job("billing-close", now - 9 * DAY, schedule="0 3 1 * *", paused_at=now - DAY)
+    make_task(paused, "close")
+    for number in range(4):
+        make_occurrence(paused, now - number * HOUR, S.SKIPPED, reason="paused", started_at=None)
+    for ahead, job in ((8 * MINUTE, etl), (20 * MINUTE, report), (10 * timedelta(seconds=1), heartbeat)):
+        make_occurrence(job, now + ahead, S.PENDING, config=CONFIG)
+    make_occurrence(make_job("late-comer", now - DAY), now - 10 * MINUTE, S.PENDING, late_at=now - 9 * MINUTE)
+    make_occurrence(report, now - 1 * MINUTE, S.QUEUED, reason="overlap")
+    Pool.objects.get_or_create(name="default", defaults={"size": 20})
+
+
+def broken(now: datetime) -> None:
+    """What a bad night leaves behind: one job that cannot be planned, one that cannot run, dead letters."""
+    Beat.objects.create(name="web-9:4711", started_at=now - DAY, ticked_at=now - 10 * MINUTE, lag=timedelta())
+    bad = make_job("nightly-import", now - DAY, schedule="99 * * * *")
+    problem = "ChronexError: minute: 99 is out of range 0–59 (position 0)"
+    Cursor.objects.update_or_create(job=bad, defaults={"settled_until": now, "problem": problem})
+    lost = make_job("legacy-export", now - DAY)
+    make_task(lost, "export", registered=False)
+    failing = make_job("mail-digest", now - DAY, schedule="*/15 * * * *")
+    task = make_task(failing, "send")
+    errors = [
+        ("OSError: No space left on device", "aaaa000011112222"),
+        ("KeyError: 'user'", "bbbb000011112222"),
+    ]
+    for number in range(30):
+        at = now - number * 15 * MINUTE
+        one = make_occurrence(failing, at, S.FAILED, reason="failed after 4 attempts")
+        error, fingerprint = errors[number % 3 == 0]
+        run = make_run(one, task, R.DLQ, error=error, fingerprint=fingerprint, attempts_made=1, started_at=at)
+        make_attempt(
+            run, 0, A.FAILED, error_type=error.split(":")[0], error=error, traceback=TRACEBACK, log="…\n"
+        )
+
+
+def odd(now: datetime) -> None:
+    """Names nobody would choose, and somebody did."""
+    beats(now)
+    names = [
+        LONG[:200],
+        "夜間バッチ処理・在庫照合",
+        "تقرير المبيعات اليومي",
+        "<script>alert(1)</script>",
+        "a & b “q” 🚚",
+    ]
+    for number, name in enumerate(names):
+        job = make_job(name, now - DAY, schedule="TZ=Asia/Tokyo 0 2 * * *")
+        task = make_task(job, name[:200])
+        for back in range(6):
+            one = make_occurrence(job, now - (number + back) * HOUR, S.FAILED if back % 2 else S.COMPLETED)
+            dead = back % 2 == 1
+            run = make_run(one, task, R.DLQ if dead else R.SUCCESS, error=f"{name}: failed" if dead else "",
+                           fingerprint=f"{number:016d}" if dead else "", attempts_made=1)  # fmt: skip
+            make_attempt(
+                run, 0, A.FAILED if dead else A.SUCCESS, traceback=TRACEBACK if dead else "", error=name
+            )
+
+
+FILLERS: dict[str, Callable[[datetime], None]] = {
+    "empty": empty,
+    "small": small,
+    "broken": broken,
+    "odd": odd,
+}
+
+
+def beats(now: datetime) -> None:
+    """Two; called again, the same two."""
+    for number in (1, 2):
+        facts = {"started_at": now - DAY, "ticked_at": now, "lag": timedelta(milliseconds=12 * number)}
+        Beat.objects.update_or_create(name=f"web-{number}:471{number}", defaults=facts)
+
+
+def versions(job: Job, now: datetime) -> None:
+    before: dict[str, Any] | None = None
+    for number, hour in ((1, 6), (2, 4), (3, 2)):
+        after = {
+            "name": job.name,
+            "schedule": f"TZ=Europe/Berlin 0 */{hour} * * *",
+            "config": {},
+            "tasks": [],
+        }
+        JobVersion.objects.create(
+            job=job, number=number, author="ada", reason=f"every {hour} hours", before=before, after=after,
+            created_at=now - (30 - number) * DAY,
+        )  # fmt: skip
+        before = after
+
+
+def story(one: Occurrence, tasks: list[Any], *, failing: bool) -> None:
+    """Three runs; `load` needs two attempts, and in vain where the occurrence failed."""
+    start = one.started_at or one.run_at
+    end = one.finished_at or start
+    for task in tasks:
+        dead = failing and task.name == "load"
+        run = make_run(
+            one, task, R.DLQ if dead else R.SUCCESS, attempts_made=2 if task.name == "load" else 1,
+            started_at=start, finished_at=end if task.name == "close" else end - MINUTE,
+            error="[Errno 28] No space left on device" if dead else "",
+            fingerprint="cccc000011112222" if dead else "", reason="failed after 2 attempts" if dead else "",
+        )  # fmt: skip
+        attempts(run, start, dead=dead)
+
+
+def attempts(run: TaskRun, start: datetime, *, dead: bool) -> None:
+    worker, second = "worker-1@host", timedelta(seconds=1)
+    if run.attempts_made == 2:
+        make_attempt(run, 0, A.FAILED, worker=worker, started_at=start, finished_at=start + 20 * second,
+                     error_type="OSError", error="[Errno 28] No space left on device", traceback=TRACEBACK,
+                     log="copying 1204 orders\nno space left\n")  # fmt: skip
+    last = run.attempts_made - 1
+    begun = start + 50 * second * last
+    make_attempt(
+        run, last, A.FAILED if dead else A.SUCCESS, worker=worker, started_at=begun,
+        finished_at=run.finished_at, error_type="OSError" if dead else "",
+        traceback=TRACEBACK if dead else "",
+        error="[Errno 28] No space left on device" if dead else "", log="copying 1204 orders\n",
+    )  # fmt: skip
