@@ -1,12 +1,13 @@
-"""Run ids from a message → the runs that are now this worker's, each with a fresh attempt (TSK-2).
+"""Run ids from a message → the runs that are now this worker's; the first has begun its attempt (TSK-2).
 
-One transaction. Order matters: the occurrence is written before its runs, as everywhere, so that a
-claim and a report of the same occurrence cannot wait for each other. Nothing claimed: a resent or
-outdated message, dropped without a word.
+One transaction. The others of a bundle are held without an attempt until `begin`. Order matters: the
+occurrence is written before its runs, as everywhere, so that a claim and a report of the same
+occurrence cannot wait for each other. Nothing claimed: a resent or outdated message, dropped without
+a word.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -24,7 +25,8 @@ LEASE = timedelta(seconds=30)
 class Claim:
     run: TaskRun
     token: UUID
-    number: int
+    number: int  # of the attempt it has begun, or will begin
+    begun: bool = True
 
     @property
     def occurrence(self) -> Occurrence:
@@ -44,25 +46,38 @@ def claim(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedel
         rows = list(active.values_list("id", "occurrence_id", "occurrence__state"))
         fresh = sorted({owner for _, owner, state in rows if state == OccurrenceState.DISPATCHED})
         started = transitions.start(fresh, now=now)
+        ids = [id_ for id_, *_ in rows]
         # An occurrence that ends from here on cancels its runs, and the guard on the run sees that.
-        if not transitions.claim([id_ for id_, *_ in rows], token=token, worker=worker, now=now, lease=lease):
+        if not transitions.hold(ids, token=token, worker=worker, now=now, lease=lease):
             transaction.set_rollback(True)
             return Claimed()
-        claims = _open_attempts(token, worker=worker, now=now)
-    return Claimed(claims, tuple(fresh) if started else ())
+        held = TaskRun.objects.filter(id__in=ids, claim_token=token).select_related("task", "occurrence__job")
+        runs = sorted(held, key=lambda run: run_ids.index(run.id))
+        first = begin(Claim(runs[0], token, runs[0].attempts_made, begun=False), worker=worker, now=now)
+    rest = (Claim(run, token, run.attempts_made, begun=False) for run in runs[1:])
+    return Claimed((first, *rest) if first else (), tuple(fresh) if started else ())
 
 
-def _open_attempts(token: UUID, *, worker: str, now: datetime) -> tuple[Claim, ...]:
-    mine = TaskRun.objects.filter(claim_token=token).select_related("task", "occurrence__job")
-    claims = tuple(Claim(run, token, run.attempts_made - 1) for run in mine.order_by("position"))
-    Attempt.objects.bulk_create(
-        Attempt(
+def begin(item: Claim, *, worker: str, now: datetime) -> Claim | None:
+    """Open the attempt, just before its function is called; None: canceled, or the lease ran out."""
+    with transaction.atomic():
+        if not transitions.begin([item.run.id], token=item.token, now=now):
+            return None
+        Attempt.objects.create(
             id=attempt_id(item.run.id, item.number),
             run=item.run,
             number=item.number,
             worker=worker,
             started_at=now,
         )
-        for item in claims
-    )
-    return claims
+    item.run.started_at, item.run.attempts_made = now, item.number + 1
+    return replace(item, begun=True)
+
+
+def hand_back(items: Sequence[Claim], *, now: datetime) -> tuple[UUID, ...]:
+    """Give up runs that have not begun: whoever is free may take them at once, at no attempt's cost."""
+    ids = [item.run.id for item in items]
+    if not ids:
+        return ()
+    transitions.hand_back(ids, token=items[0].token, now=now)
+    return tuple(ids)

@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from execution.dispatch import BROKER_ERRORS
+from execution.messages import settle_message
 from jobs.events import Event, emit
 from jobs.registry import registry
 from occurrences import transitions
@@ -35,6 +37,19 @@ def completion_hooks(ids: Collection[UUID], *, now: datetime) -> int:
         for hook in declared.complete_hooks if declared else ():
             _called(hook, occurrence.report, occurrence)
     return transitions.finalize([row.id for row in rows], now=now) if rows else 0
+
+
+def ask_for_hooks(ids: Collection[UUID]) -> int:
+    """Have a worker call the hooks still owed; should the broker refuse, the sweeper asks again."""
+    if not ids:
+        return 0
+    owed = list(Occurrence.objects.unfinalized().filter(id__in=ids).values_list("id", flat=True))
+    try:
+        for id_ in owed:
+            settle_message(id_).apply_async()
+    except BROKER_ERRORS as error:
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(owed), error=type(error).__name__)
+    return len(owed)
 
 
 def _called(hook: Callable[[Any], object], argument: Any, occurrence: Occurrence) -> None:

@@ -1,34 +1,51 @@
-"""Run ids of one message → claimed, performed, reported; then what follows from it is sent on."""
+"""Run ids of one message → claimed, performed one after the other, reported; then what follows is sent on.
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+One message carries one run or a bundle of short ones. A bundle is claimed at once and reported at
+once, but each of its runs starts, and opens its attempt, just before its function is called: a worker
+that dies costs an attempt to the run that had started, and to no other.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from threading import Event as ThreadEvent
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
 
 from execution.attempt import ended, perform
+from execution.bundle import BUDGET, Bundle, Clock, Stopwatch
 from execution.claim import Claim, claim
 from execution.dispatch import dispatch
 from execution.heartbeat import heartbeat
-from execution.hooks import completion_hooks, start_hooks
+from execution.hooks import ask_for_hooks, completion_hooks, start_hooks
 from execution.outcome import Ending, Result
 from execution.report import FencedError, Report, report
 from execution.settle import Settled, settle
+from execution.watcher import watcher
 from jobs.clock import database_now
 from jobs.events import Event, emit
 from jobs.registry import registry
 
-Clock = Callable[[], datetime]
 
-
-def work(run_ids: Sequence[UUID], *, worker: str, clock: Clock = database_now) -> int:
-    """The number of runs this call attempted."""
+def work(
+    run_ids: Sequence[UUID],
+    *,
+    worker: str,
+    clock: Clock = database_now,
+    stopwatch: Stopwatch = time.monotonic,
+) -> int:
+    """The number of runs this call attempted. `stopwatch` measures the time budget of a bundle."""
     claimed = claim(run_ids, worker=worker, now=clock())
-    start_hooks(claimed.started)
-    for item in claimed.claims:
-        follow_up(_attempted(item, clock), clock=clock)
-    return len(claimed.claims)
+    bundle = Bundle(claimed.claims, worker=worker, clock=clock, stopwatch=stopwatch)
+    attempted = 0
+    with _relief(bundle, clock) if claimed.claims[1:] else nullcontext():
+        while item := bundle.next():
+            start_hooks({item.run.occurrence_id}.intersection(claimed.started))
+            _attempt(item, bundle, clock)
+            attempted += 1
+    follow_up(bundle.report(), clock=clock)
+    return attempted
 
 
 def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = database_now) -> int:
@@ -44,13 +61,26 @@ def follow_up(settled: Settled, *, clock: Clock) -> None:
     completion_hooks(settled.finished, now=clock())
 
 
-def _attempted(item: Claim, clock: Clock) -> Settled:
+def _relief(bundle: Bundle, clock: Clock) -> AbstractContextManager[None]:
+    """A suddenly slow function must delay nobody else of its bundle."""
+
+    def relieve() -> None:
+        settled = bundle.relieve()
+        dispatch(settled.released, now=clock())
+        # Hooks are user code, and the watcher keeps other attempts' leases: a worker will call them.
+        ask_for_hooks(settled.finished)
+
+    return watcher.after(BUDGET, relieve)
+
+
+def _attempt(item: Claim, bundle: Bundle, clock: Clock) -> None:
     function = registry.function(item.run.task.function)
     with heartbeat(item, clock=clock) as stop:
         if function is not None and function.transactional:
-            return _transactional(item, stop, clock)
-        result = perform(item, stop)
-        return report([_report(item, result)], now=clock())
+            # It has committed with its own report, so nothing of it waits for the bundle's.
+            follow_up(_transactional(item, stop, clock), clock=clock)
+        else:
+            bundle.done(_report(item, perform(item, stop)))
 
 
 def _transactional(item: Claim, stop: ThreadEvent, clock: Clock) -> Settled:

@@ -65,6 +65,9 @@ class Harness:
     def clock(self) -> datetime:
         return self.now
 
+    def stopwatch(self) -> float:
+        return self.now.timestamp()
+
     # -- beat ------------------------------------------------------------------------------------
 
     def sync(self) -> Synced:
@@ -92,7 +95,7 @@ class Harness:
         name, argument = message
         if name == RUN:
             runs = [UUID(id_) for id_ in argument]
-            self.worked += runs[: work(runs, worker="harness/1", clock=self.clock)]
+            self.worked += runs[: work(runs, worker="harness/1", clock=self.clock, stopwatch=self.stopwatch)]
         else:
             settle_now([UUID(argument)], clock=self.clock)
         return True

@@ -124,6 +124,38 @@ def claim(ids: Ids, *, token: UUID, worker: str, now: datetime, lease: timedelta
     )
 
 
+def hold(ids: Ids, *, token: UUID, worker: str, now: datetime, lease: timedelta) -> int:
+    """scheduled → claimed: a worker's, but not begun."""
+    rows = TaskRun.objects.filter(id__in=ids, state=RunState.SCHEDULED, available_at__lte=now)
+    return rows.update(
+        state=RunState.CLAIMED,
+        claim_token=token,
+        claimed_by=worker,
+        lease_until=now + lease,
+        heartbeat_at=now,
+    )
+
+
+def begin(ids: Ids, *, token: UUID, now: datetime) -> int:
+    """claimed → running, with an attempt to follow in the same transaction; not once the lease is over."""
+    rows = TaskRun.objects.filter(id__in=ids, state=RunState.CLAIMED, claim_token=token, lease_until__gt=now)
+    return rows.update(
+        state=RunState.RUNNING, heartbeat_at=now, started_at=now, attempts_made=F("attempts_made") + 1
+    )
+
+
+def hand_back(ids: Ids, *, token: UUID, now: datetime) -> int:
+    """claimed → scheduled, unsent: its worker gives it up before it began, at no attempt's cost."""
+    rows = TaskRun.objects.filter(id__in=ids, state=RunState.CLAIMED, claim_token=token)
+    return rows.update(state=RunState.SCHEDULED, available_at=now, dispatched_at=None, **RELEASED_CLAIM)
+
+
+def give_up(ids: Ids, *, now: datetime) -> int:
+    """claimed → scheduled, unsent: its worker fell silent before it began, at no attempt's cost."""
+    rows = TaskRun.objects.expired(now).filter(id__in=ids, state=RunState.CLAIMED)
+    return rows.update(state=RunState.SCHEDULED, available_at=now, dispatched_at=None, **RELEASED_CLAIM)
+
+
 def renew(id_: UUID, *, token: UUID, now: datetime, lease: timedelta) -> bool:
     """Extend a lease; False tells the worker that the run is no longer its own."""
     rows = TaskRun.objects.filter(id=id_, claim_token=token, state__in=RUN_HELD)

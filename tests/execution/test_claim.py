@@ -3,8 +3,9 @@ from uuid import uuid4
 
 import pytest
 
-from execution.claim import LEASE, Claimed, claim
+from execution.claim import LEASE, Claimed, begin, claim, hand_back
 from jobs.models import Job, Task
+from occurrences import transitions
 from occurrences.ids import attempt_id
 from occurrences.models import Attempt, Occurrence, TaskRun
 from occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, RunState
@@ -98,3 +99,48 @@ def test_a_message_of_several_runs_claims_those_that_can_be(
     claimed = claim([done.id, run.id], worker="w", now=LATER, lease=timedelta(minutes=5))
     assert [item.run.id for item in claimed.claims] == [run.id]
     assert TaskRun.objects.get(id=run.id).lease_until == LATER + timedelta(minutes=5)
+
+
+@pytest.fixture
+def bundle(occurrence: Occurrence, run: TaskRun, second: Task) -> list[TaskRun]:
+    return [saved(a_run(occurrence, second)), run]
+
+
+def test_of_a_bundle_the_first_in_the_message_begins_and_the_others_are_held(bundle: list[TaskRun]) -> None:
+    claimed = claim([run.id for run in bundle], worker="w", now=LATER)
+    assert [(item.run.id, item.begun, item.number) for item in claimed.claims] == [
+        (bundle[0].id, True, 0),
+        (bundle[1].id, False, 0),
+    ]
+    rows = [TaskRun.objects.get(id=run.id) for run in bundle]
+    assert [(row.state, row.attempts_made, row.lease_until) for row in rows] == [
+        ("running", 1, LATER + LEASE),
+        ("claimed", 0, LATER + LEASE),
+    ]
+    assert Attempt.objects.get().run_id == bundle[0].id, "an attempt exists for what has begun, and no more"
+
+
+def test_a_held_run_begins_its_attempt_when_its_turn_has_come(bundle: list[TaskRun]) -> None:
+    held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1]
+    begun = begin(held, worker="w", now=LATER)
+    assert begun is not None
+    assert (begun.begun, begun.number, begun.run.started_at, begun.run.attempts_made) == (True, 0, LATER, 1)
+    attempt = Attempt.objects.get(run=held.run)
+    assert (attempt.id, attempt.worker, attempt.started_at) == (attempt_id(held.run.id, 0), "w", LATER)
+    assert columns_of(TaskRun, held.run.id)["state"] == R.RUNNING
+
+
+def test_a_held_run_that_was_canceled_does_not_begin(bundle: list[TaskRun]) -> None:
+    held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1]
+    transitions.cancel([held.run.id], reason="operator", now=NOW)
+    assert begin(held, worker="w", now=LATER) is None
+    assert not Attempt.objects.filter(run=held.run).exists()
+
+
+def test_what_is_handed_back_can_be_claimed_by_another_at_once(bundle: list[TaskRun]) -> None:
+    held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1:]
+    assert hand_back(held, now=LATER) == (bundle[1].id,)
+    assert begin(held[0], worker="w", now=LATER) is None
+    (other,) = claim([bundle[1].id], worker="other", now=LATER).claims
+    assert (other.number, other.token != held[0].token) == (0, True)
+    assert hand_back([], now=LATER) == ()

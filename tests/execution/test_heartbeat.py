@@ -1,13 +1,14 @@
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from threading import active_count
+from threading import Event
 
 import pytest
 from django.db import InterfaceError, OperationalError
 
 from execution.claim import Claim
 from execution.heartbeat import heartbeat
+from execution.watcher import watcher
 from occurrences import transitions
 from occurrences.models import TaskRun
 from tests.execution.conftest import NOW
@@ -89,8 +90,12 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_heartbeat(
         assert not stop.is_set()
 
 
-def test_no_thread_outlives_the_task_even_if_it_raised(claim: Claim) -> None:
-    before = active_count()
+def test_nothing_is_renewed_after_the_task_even_if_it_raised(claim: Claim) -> None:
     with pytest.raises(RuntimeError), heartbeat(claim, clock=ticking(), lease=LEASE):
         raise RuntimeError
-    assert active_count() == before
+    before = lease_of(claim)
+    with heartbeat(claim, clock=ticking(), lease=timedelta(minutes=1)):
+        watched = Event()
+        with watcher.after(2 * LEASE.total_seconds(), watched.set):
+            assert watched.wait(10)
+    assert lease_of(claim) == before

@@ -71,7 +71,9 @@ def a_run(
     }
     if state in RUN_HELD:
         row |= {"claim_token": uuid4(), "claimed_by": "worker/1", "lease_until": at + LEASE}
-        row |= {"heartbeat_at": at, "started_at": at, "attempts_made": 1}
+        row |= {"heartbeat_at": at}
+    if state == RunState.RUNNING:
+        row |= {"started_at": at, "attempts_made": 1}
     if state in RUN_FINAL:
         row |= {"finished_at": at}
     return TaskRun(occurrence=occurrence, task=task, state=state, **row | columns)

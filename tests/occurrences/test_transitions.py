@@ -56,6 +56,18 @@ RUN_CALLS: Mapping[str, tuple[Call, tuple[RunState, ...], set[RunState]]] = {
         (R.CLAIMED, R.RUNNING),
         {R.SCHEDULED},
     ),
+    "hold": (
+        lambda id_: transitions.hold([id_], token=TOKEN, worker="w", now=LATER, lease=LEASE),
+        (R.CLAIMED,),
+        {R.SCHEDULED},
+    ),
+    "begin": (lambda id_: transitions.begin([id_], token=TOKEN, now=NOW), (R.RUNNING,), {R.CLAIMED}),
+    "hand back": (
+        lambda id_: transitions.hand_back([id_], token=TOKEN, now=LATER),
+        (R.SCHEDULED,),
+        {R.CLAIMED},
+    ),
+    "give up": (lambda id_: transitions.give_up([id_], now=LATER), (R.SCHEDULED,), {R.CLAIMED}),
     "succeed": (lambda id_: transitions.succeed([id_], now=LATER), (R.SUCCESS,), {R.RUNNING}),
     "retry": (lambda id_: transitions.retry({id_: LATER}, errors={id_: "e"}), (R.RETRY,), {R.RUNNING}),
     "snooze": (lambda id_: transitions.snooze({id_: LATER}), (R.RETRY,), {R.RUNNING}),
@@ -108,7 +120,7 @@ def test_a_run_moves_along_its_table_only(
     occurrence: Occurrence, task: Task, name: str, source: RunState
 ) -> None:
     call, path, sources = RUN_CALLS[name]
-    row = saved(a_run(occurrence, task, source))
+    row = saved(a_run(occurrence, task, source, **{"claim_token": TOKEN} if source in RUN_HELD else {}))
     before = columns_of(TaskRun, row.id)
 
     changed = call(row.id)
@@ -120,6 +132,27 @@ def test_a_run_moves_along_its_table_only(
         assert (after["claim_token"] is not None) == (path[-1] in RUN_HELD)
     else:
         assert (changed, after) == (0, before)
+
+
+@pytest.mark.req("TSK-2")
+def test_only_the_holder_of_a_living_lease_begins_or_hands_back(occurrence: Occurrence, task: Task) -> None:
+    row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN))
+    assert transitions.begin([row.id], token=uuid4(), now=NOW) == 0
+    assert transitions.begin([row.id], token=TOKEN, now=NOW + LEASE) == 0
+    assert transitions.hand_back([row.id], token=uuid4(), now=NOW) == 0
+    assert transitions.give_up([row.id], now=NOW + LEASE - timedelta(microseconds=1)) == 0
+    assert columns_of(TaskRun, row.id)["state"] == R.CLAIMED
+
+
+@pytest.mark.req("TSK-2")
+@pytest.mark.parametrize("name", ["hand back", "give up"])
+def test_what_never_began_is_sent_again_at_no_attempt_s_cost(
+    occurrence: Occurrence, task: Task, name: str
+) -> None:
+    row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN, dispatched_at=NOW))
+    RUN_CALLS[name][0](row.id)
+    row.refresh_from_db()
+    assert (row.available_at, row.dispatched_at, row.attempts_made) == (LATER, None, 0)
 
 
 def test_every_state_but_the_first_can_be_reached() -> None:

@@ -4,10 +4,10 @@ import pytest
 
 from jobs.models import Job, Task
 from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import OccurrenceState
+from occurrences.states import OccurrenceState, RunState
 from recovery.reaper import Reaped, reap
 from tests.execution.conftest import NOW
-from tests.occurrences.ledger import LEASE, a_job, a_task, an_occurrence, columns_of, saved, started
+from tests.occurrences.ledger import LEASE, a_job, a_run, a_task, an_occurrence, columns_of, saved, started
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("REC-3")]
 
@@ -71,3 +71,14 @@ def test_the_longest_silent_come_first_and_no_more_than_asked_for(db: None) -> N
         TaskRun.objects.filter(id=run.id).update(lease_until=NOW + timedelta(seconds=3 - number))
     assert reap(EXPIRED, limit=1).lost == 1
     assert Attempt.objects.get(state="lost").run.occurrence.job.name == "job-2"
+
+
+@pytest.mark.req("TSK-3")
+def test_a_run_that_never_began_goes_back_in_line_at_no_attempt_s_cost(job: Job, task: Task) -> None:
+    occurrence = saved(an_occurrence(job, NOW, OccurrenceState.RUNNING))
+    run = saved(a_run(occurrence, task, RunState.CLAIMED))
+    assert reap(EXPIRED - timedelta(microseconds=1)) == Reaped()
+    assert reap(EXPIRED) == Reaped(unbegun=(run.id,))
+    run.refresh_from_db()
+    assert (run.state, run.attempts_made, run.claim_token) == ("scheduled", 0, None)
+    assert not Attempt.objects.exists()

@@ -1,0 +1,78 @@
+"""The claimed runs of one message → which is next, what is done, what goes back.
+
+Two threads share a bundle: the one that calls the functions, and the watcher, which relieves it when
+its time budget has passed while a function still runs. What either of them takes, the other no longer
+sees; and should the process die in between, the rows tell who had started and who had not.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from threading import Lock
+
+from execution.claim import Claim, begin, hand_back
+from execution.dispatch import dispatch
+from execution.report import Report, report
+from execution.settle import Settled
+
+BUDGET = 0.1  # seconds; what has not started by then goes to whoever is free
+
+Clock = Callable[[], datetime]
+Stopwatch = Callable[[], float]
+
+
+class Bundle:
+    def __init__(self, claims: Sequence[Claim], *, worker: str, clock: Clock, stopwatch: Stopwatch) -> None:
+        self._worker, self._clock, self._stopwatch = worker, clock, stopwatch
+        self._ends = stopwatch() + BUDGET
+        self._waiting = deque(claims)
+        self._done: list[Report] = []
+        self._lock = Lock()
+
+    def next(self) -> Claim | None:
+        """The next run, its attempt opened; None when all are done or the rest was handed back."""
+        while item := self._first():
+            if item.begun:
+                return item
+            if self._stopwatch() >= self._ends:
+                self._hand_back([item, *self._rest()])
+                return None
+            if begun := begin(item, worker=self._worker, now=self._clock()):
+                return begun  # otherwise it was canceled, or its lease ran out: no longer ours
+        return None
+
+    def done(self, ended: Report) -> None:
+        with self._lock:
+            self._done.append(ended)
+
+    def report(self) -> Settled:
+        """Record what is done, in one transaction."""
+        with self._lock:
+            reports, self._done = self._done, []
+        if not reports:
+            return Settled()
+        try:
+            return report(reports, now=self._clock())
+        except BaseException:
+            with self._lock:
+                self._done = reports + self._done
+            raise
+
+    def relieve(self) -> Settled:
+        """While a function still runs: hand back what waits, record what is done."""
+        self._hand_back(self._rest())
+        return self.report()
+
+    def _first(self) -> Claim | None:
+        with self._lock:
+            return self._waiting.popleft() if self._waiting else None
+
+    def _rest(self) -> list[Claim]:
+        with self._lock:
+            taken, self._waiting = list(self._waiting), deque()
+        return taken
+
+    def _hand_back(self, items: Sequence[Claim]) -> None:
+        """A crash in here delays them by a lease at most: unstarted claims expire without a trace."""
+        now = self._clock()
+        dispatch(hand_back(items, now=now), now=now, chords=False)
