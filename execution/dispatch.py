@@ -3,6 +3,9 @@
 A message's id is the id of the attempt it will start, so a resent message is the same message, and
 the claim drops whichever comes second. `dispatched_at` is written once the broker has accepted;
 what it has not, the sweeper sends again. The broker's waits are never used: a wait is a row.
+
+Whoever sends holds the rows until their messages are confirmed, and what another holds is left to
+it: a slow sender and any number of sweepers never send the same run side by side.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,6 +18,8 @@ from uuid import UUID
 
 from celery import chord, current_app, group
 from celery.result import denied_join_result
+from django.db import transaction
+from django.db.models import Q
 from kombu import Producer
 from kombu.exceptions import ChannelError, KombuError
 
@@ -41,20 +46,26 @@ class Dispatched:
     failed: int = 0
 
 
-def dispatch(run_ids: Sequence[UUID], *, now: datetime, chords: bool = True) -> Dispatched:
-    """`chords=False` resends single messages: a chord is a fast path for a first fan-out only."""
+def dispatch(
+    run_ids: Sequence[UUID], *, now: datetime, chords: bool = True, lost_since: datetime | None = None
+) -> Dispatched:
+    """`chords=False` resends single messages: a chord is a fast path for a first fan-out only.
+
+    What was sent already is not sent again, unless that was before `lost_since`.
+    """
     if not run_ids:
         return Dispatched()
-    runs = _sendable(run_ids)
-    try:
-        _publish(runs, chords=chords and current_app.conf.result_backend is not None)
-    except BROKER_ERRORS as error:
-        # Nothing is lost: the rows are committed, and the sweeper resends what was not confirmed. Some
-        # may have got through; their second message finds nothing to claim.
-        emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs), error=type(error).__name__)
-        return Dispatched(failed=len(runs))
-    if runs:
-        transitions.confirm_dispatch([run.id for run in runs], now=now)
+    with transaction.atomic():
+        runs = _sendable(run_ids, lost_since)
+        try:
+            _publish(runs, chords=chords and current_app.conf.result_backend is not None)
+        except BROKER_ERRORS as error:
+            # Nothing is lost: the rows are committed, and the sweeper resends what was not confirmed.
+            # Some may have got through; their second message finds nothing to claim.
+            emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs), error=type(error).__name__)
+            return Dispatched(failed=len(runs))
+        if runs:
+            transitions.confirm_dispatch([run.id for run in runs], now=now)
     return Dispatched(sent=len(runs))
 
 
@@ -67,9 +78,12 @@ def _publish(runs: list[TaskRun], *, chords: bool) -> None:
                 _send(batch, producer, chords=chords)
 
 
-def _sendable(run_ids: Sequence[UUID]) -> list[TaskRun]:
-    rows = TaskRun.objects.filter(id__in=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
-    return list(rows.select_related("task", "occurrence__job").order_by("occurrence_id", "position"))
+def _sendable(run_ids: Sequence[UUID], lost_since: datetime | None) -> list[TaskRun]:
+    unsent = Q(dispatched_at=None)
+    lost = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
+    rows = TaskRun.objects.filter(lost, id__in=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
+    mine = rows.select_for_update(of=("self",), skip_locked=True, no_key=True)
+    return list(mine.select_related("task", "occurrence__job").order_by("occurrence_id", "position"))
 
 
 def _batches(runs: Iterable[TaskRun]) -> Iterable[list[TaskRun]]:

@@ -27,7 +27,7 @@ def resend(now: datetime, *, limit: int = BATCH) -> Resent:
     unsent = _ids(TaskRun.objects.unsent(now - UNSENT_AFTER).order_by("available_at"), limit)
     lost = _lost(now, limit)
     if unsent or lost:
-        sent = dispatch([*unsent, *lost], now=now, chords=False).sent
+        sent = dispatch([*unsent, *lost], now=now, chords=False, lost_since=now - LOST_AFTER).sent
         if sent:
             emit(Event.RUN_RESENT, unsent=len(unsent), lost=len(lost), sent=sent)
     return Resent(len(unsent), len(lost))

@@ -56,19 +56,35 @@ def make_folder(prefix: str = "punctual-test-") -> Path:
     return Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))  # TMPDIR may be too deep
 
 
+@dataclass(frozen=True)
+class Installation:
+    """A PostgreSQL that can be started, ended and started again on the same data."""
+
+    binaries: Path
+    home: Path
+    user: int | None
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+
 def start_postgres(folder: Path, guardian: Guardian) -> Server:
+    return run_postgres(install_postgres(folder), guardian)
+
+
+def install_postgres(folder: Path) -> Installation:
     user = unprivileged_user()
     home = folder / "postgres"
     home.mkdir(mode=0o700)
     if user is not None:
         folder.chmod(0o711)  # the server's user must be able to reach its own folder in it
         os.chown(home, user, -1)
-    binaries = reachable(postgres_binaries(), folder, user)
-    data = home / "data"
+    installed = Installation(reachable(postgres_binaries(), folder, user), home, user)
     subprocess.run(
         [
-            binaries / "initdb",
-            *("--pgdata", data, "--username", "postgres", "--auth", "trust", "--no-sync"),
+            installed.binaries / "initdb",
+            *("--pgdata", installed.data, "--username", "postgres", "--auth", "trust", "--no-sync"),
             *("--encoding", "UTF8", "--locale", "C"),
             *("--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
         ],
@@ -77,25 +93,28 @@ def start_postgres(folder: Path, guardian: Guardian) -> Server:
         user=user,
         cwd=home,
     )
-    settings = [f"--{name}={value}" for name, value in POSTGRES_SETTINGS.items()]
-    with (folder / "postgres.log").open("wb") as log:
+    return installed
+
+
+def run_postgres(installed: Installation, guardian: Guardian, **changes: str) -> Server:
+    """`changes` are settings that differ from those most tests want."""
+    home = installed.home
+    settings = [f"--{name}={value}" for name, value in (POSTGRES_SETTINGS | changes).items()]
+    log_path = home.parent / "postgres.log"
+    with log_path.open("ab") as log:
         process = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-k", home, *settings],
+            [installed.binaries / "postgres", "-D", installed.data, "-k", home, *settings],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            user=user,
+            user=installed.user,
             cwd=home,
         )
     # SIGQUIT is PostgreSQL's immediate shutdown: its children go too, its shared memory is freed.
     guardian.watch(process.pid, sent=signal.SIGQUIT)
-    status = data / "postmaster.pid"
-    wait_for(
-        lambda: status.exists() and status.read_text().rstrip().endswith("ready"),
-        process,
-        folder / "postgres.log",
-    )
+    status = installed.data / "postmaster.pid"
+    wait_for(lambda: status.exists() and status.read_text().rstrip().endswith("ready"), process, log_path)
     return Server(
         url=f"postgres://postgres@{quote(str(home), safe='')}/punctual",
         process=process,

@@ -1,10 +1,11 @@
 """Clusters of real processes. `@pytest.mark.parametrize("cluster", ["sqlite"], indirect=True)` picks
-the database; PostgreSQL unless told otherwise.
+the database; PostgreSQL unless told otherwise. "own_postgres" is a server the test may crash.
 """
 
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,9 +14,9 @@ import psycopg
 import pytest
 from pytest_django.plugin import DjangoDbBlocker
 
-from tests.cluster.processes import APP, Cluster, manage
+from tests.cluster.processes import APP, Cluster, OwnPostgres, manage
 from tests.guardian import Guardian
-from tests.servers import make_folder
+from tests.servers import install_postgres, make_folder
 
 CloneDatabase = Callable[[Path], str]
 numbers = count(1)
@@ -38,16 +39,44 @@ def cluster_folder(guardian: Guardian) -> Path:
 
 @pytest.fixture(scope="session")
 def clone_postgres() -> Iterator[CloneDatabase]:
-    """Migrates once; every cluster then gets a copy, which takes a fraction of the time."""
     server = os.environ["DATABASE_URL"]
     if not server.startswith("postgres"):
         pytest.skip("DATABASE_URL is not a PostgreSQL server")
+    with cloning(server) as clone:
+        yield clone
+
+
+@pytest.fixture(scope="session")
+def own_postgres(guardian: Guardian) -> OwnPostgres:
+    folder = make_folder("punctual-postgres-")
+    guardian.remove(folder)
+    return OwnPostgres(install_postgres(folder), guardian)  # the guardian ends it
+
+
+@pytest.fixture(scope="session")
+def clone_own_postgres(own_postgres: OwnPostgres) -> CloneDatabase:
+    """Each test a database of its own, migrated there: a template's connection would not survive a crash."""
+
+    def clone(_folder: Path) -> str:
+        url = own_postgres.server.url
+        name = f"punctual_cluster_{next(numbers)}"
+        with psycopg.connect(database_url(url, "postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        migrate(database_url(url, name))
+        return database_url(url, name)
+
+    return clone
+
+
+@contextmanager
+def cloning(server: str) -> Iterator[CloneDatabase]:
+    """Migrates once; every cluster then gets a copy, which takes a fraction of the time."""
     names = [f"punctual_template_{os.getpid()}"]
     with psycopg.connect(database_url(server, "postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {names[0]}")
         migrate(database_url(server, names[0]))
 
-        def clone(folder: Path) -> str:
+        def clone(_folder: Path) -> str:
             names.append(f"punctual_cluster_{os.getpid()}_{next(numbers)}")
             connection.execute(f"CREATE DATABASE {names[-1]} TEMPLATE {names[0]}")
             return database_url(server, names[-1])
@@ -82,6 +111,8 @@ def cluster(
     folder.mkdir()
     with django_db_blocker.unblock():
         cluster = Cluster(folder, guardian, clone(folder))
+        if database == "own_postgres":
+            cluster.postgres = request.getfixturevalue(database)
         try:
             yield cluster
         finally:

@@ -20,13 +20,15 @@ from django.db import connections
 
 from scheduler_project import environment
 from tests.guardian import Guardian
-from tests.servers import Server, start_valkey
+from tests.servers import Installation, Server, run_postgres, start_valkey
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = "tests.cluster.app"
+TOOLS = "tests.cluster.tools"  # functions for jobs a test inserts as rows, and no job that runs by itself
 ALIAS = "cluster"  # the cluster's database among Django's connections, while the cluster exists
 LOG_TAIL = 40  # lines of each child's log that a failure shows
 PATIENCE = 30.0  # seconds for a child to obey SIGTERM
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 Pool = Literal["prefork", "solo", "threads"]
 
@@ -48,10 +50,51 @@ class Process:
     def alive(self) -> bool:
         return self.popen.poll() is None
 
+    @property
+    def lines(self) -> list[str]:
+        return self.log.read_text(errors="replace").splitlines()
+
+    @property
+    def children(self) -> list[int]:
+        """Process ids of a worker's pool, oldest first."""
+        pid = self.popen.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def cpu_seconds(self) -> float:
+        """Processor time it has used so far, in user and kernel mode."""
+        # The second field is the program's name in brackets, which may hold spaces.
+        fields = Path(f"/proc/{self.popen.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+    def memory(self) -> int:
+        """Resident bytes."""
+        pages = int(Path(f"/proc/{self.popen.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
     def tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL:]
+        lines = self.lines[-LOG_TAIL:]
         state = "alive" if self.alive else f"exited with {self.popen.returncode}"
         return "\n".join([f"--- {self.name} ({state})", *lines])
+
+
+@dataclass
+class OwnPostgres:
+    """A server that one test may crash; the others of the run must not notice."""
+
+    installed: Installation
+    guardian: Guardian
+    server: Server = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        # Unlike elsewhere: a commit that was answered must survive the crash of the server.
+        self.server = run_postgres(self.installed, self.guardian, synchronous_commit="on")
+
+    def crash(self) -> None:
+        """`pg_ctl stop -m immediate`: connections are cut, the next start recovers from the log."""
+        self.server.stop(self.guardian)
 
 
 @dataclass
@@ -61,6 +104,9 @@ class Cluster:
     folder: Path
     guardian: Guardian
     database_url: str
+    postgres: OwnPostgres | None = None  # only with the parameter "own_postgres"
+    apps: str = APP
+    variables: dict[str, str] = field(default_factory=dict)
     broker: Server = field(init=False)
     processes: list[Process] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -76,18 +122,22 @@ class Cluster:
         return os.environ | {
             "DATABASE_URL": self.database_url,
             "BROKER_URL": self.broker.url,
-            "PUNCTUAL_APPS": APP,
+            "PUNCTUAL_APPS": self.apps,
             "PUNCTUAL_VAR": str(self.folder),
             "LOG_LEVEL": "INFO",
             "PYTHONUNBUFFERED": "1",
+            **self.variables,
         }
 
     def start_beat(self) -> Process:
         return self._start("beat", ["beat", "--pidfile="])
 
-    def start_worker(self, *, concurrency: int = 2, pool: Pool = "prefork") -> Process:
+    def start_worker(
+        self, *, concurrency: int = 2, pool: Pool = "prefork", queues: str = "default"
+    ) -> Process:
         name = f"worker{next(self._numbers)}"
         options = ["--pool", pool, "--concurrency", str(concurrency), "--hostname", f"{name}@%h"]
+        options += ["--queues", queues]
         return self._start(name, ["worker", *options, "--without-mingle", "--without-gossip"])
 
     def manage(self, *arguments: str) -> str:
@@ -96,6 +146,19 @@ class Cluster:
     def kill(self, process: Process) -> None:
         """SIGKILL to the process and all its children, as the out-of-memory killer would."""
         self._end(process, signal.SIGKILL)
+
+    def kill_child(self, process: Process, index: int = 0) -> int:
+        """SIGKILL to one process of a worker's pool; the worker itself lives on. Its process id."""
+        child = process.children[index]
+        os.kill(child, signal.SIGKILL)
+        return child
+
+    def freeze(self, process: Process) -> None:
+        """SIGSTOP to the whole group, as a machine that hangs: nothing is closed, nothing is said."""
+        os.killpg(process.popen.pid, signal.SIGSTOP)
+
+    def thaw(self, process: Process) -> None:
+        os.killpg(process.popen.pid, signal.SIGCONT)
 
     def stop(self, process: Process, *, timeout: float = PATIENCE) -> None:
         """A polite stop; raises when it is not obeyed in time."""
@@ -114,6 +177,20 @@ class Cluster:
         (self.folder / "valkey.sock").unlink(missing_ok=True)
         self.broker = start_valkey(self.folder, self.guardian)
 
+    def crash_postgres(self) -> None:
+        self._own_postgres.crash()
+        connections[ALIAS].close()
+
+    def restart_postgres(self) -> None:
+        """On the data of before: what was committed is there."""
+        self._own_postgres.start()
+
+    @property
+    def _own_postgres(self) -> OwnPostgres:
+        if self.postgres is None:
+            raise LookupError('this server is shared: ask for the cluster "own_postgres"')
+        return self.postgres
+
     def stop_all(self) -> None:
         connections[ALIAS].close()
         del connections[ALIAS]
@@ -127,6 +204,12 @@ class Cluster:
         with connections[ALIAS].cursor() as cursor:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Raw SQL, committed at once; the number of rows it touched."""
+        with connections[ALIAS].cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return int(cursor.rowcount)
 
     def wait_until(
         self, predicate: Callable[[], object], *, timeout: float, describe: Callable[[], object] | str
@@ -149,7 +232,7 @@ class Cluster:
         return [
             f"{process.name}: {line}"
             for process in self.processes
-            for line in process.log.read_text(errors="replace").splitlines()
+            for line in process.lines
             if any(word.lower() in line.lower() for word in words)
         ]
 

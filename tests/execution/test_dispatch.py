@@ -62,6 +62,18 @@ def test_what_is_no_longer_scheduled_is_not_sent(
     assert queue.take() is None
 
 
+@pytest.mark.req("OCC-7")
+def test_what_was_sent_is_sent_again_only_when_it_counts_as_lost(
+    queue: Harness, job: Job, task: Task
+) -> None:
+    ids = [run.id for run in released(job, task)]
+    dispatch(ids, now=NOW)
+    assert dispatch(ids, now=NOW) == Dispatched(sent=0)
+    assert dispatch(ids, now=NOW, lost_since=NOW - timedelta(seconds=1)) == Dispatched(sent=0)
+    assert dispatch(ids, now=NOW, lost_since=NOW) == Dispatched(sent=1)
+    assert queue.lose_messages() == 2
+
+
 @pytest.mark.django_db
 def test_steps_that_wait_their_turn_and_strangers_are_not_sent(queue: Harness, job: Job, task: Task) -> None:
     run = saved(a_run(saved(an_occurrence(job, NOW, S.RUNNING)), task, available_at=None))

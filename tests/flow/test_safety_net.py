@@ -116,7 +116,7 @@ def test_a_resent_message_has_no_second_effect(harness: Harness) -> None:
 
     at_the_hour(harness)
     (run,) = harness.runs("job")
-    dispatch([run.id], now=harness.now, chords=False)
+    dispatch([run.id], now=harness.now, chords=False, lost_since=harness.now)
     harness.work()
 
     assert len(harness.received) == 2

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from execution.claim import claim
+from execution.dispatch import Dispatched, dispatch
 from jobs import Job, Retry
 from occurrences.firing import Fired, fire_due
 from occurrences.materialize import Planned, plan_due
@@ -141,3 +142,19 @@ def test_a_due_retry_is_released_by_one_beat(harness: Harness) -> None:
     assert not Occurrence.objects.exclude(
         state__in=[OccurrenceState.RUNNING, OccurrenceState.PENDING]
     ).exists()
+
+
+@pytest.mark.req("OCC-7")
+def test_a_slow_sender_and_three_sweepers_send_each_run_once(harness: Harness) -> None:
+    for name in names(40):
+        Job(name, "0 * * * *").task(noop)
+    harness.sync()
+    harness.tick()
+    harness.now = harness.now.replace(hour=13, minute=0, second=0)
+    released = fire_due(harness.now).released
+
+    sent: list[Dispatched] = at_once(*(lambda: dispatch(released, now=harness.now) for _ in range(4)))
+
+    assert sum(item.sent for item in sent) == len(released) == 40
+    assert harness.lose_messages() == 40
+    assert len({id_ for id_, _ in harness.received}) == 40
