@@ -2,7 +2,8 @@
 
 Loaded with `-p tests.services`, so that the environment is complete before pytest-django reads the
 settings. The servers come as wheels; `tests.guardian` ends them however the run ends. Workers of
-pytest-xdist inherit the controller's environment and therefore start nothing.
+pytest-xdist inherit the controller's environment and therefore start nothing; each has its own
+database in the broker, as pytest-django gives it its own in PostgreSQL.
 """
 
 import os
@@ -48,7 +49,9 @@ running = pytest.StashKey[Services]()
 
 @pytest.hookimpl(wrapper=True)  # wrappers run before every plain implementation, pytest-django's too
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        os.environ["BROKER_URL"] = own_broker(os.environ["BROKER_URL"], worker)
+    else:
         early_config.stash[running] = services = Services()
         environment = complete_environment(services)
         os.environ.update(environment)
@@ -58,6 +61,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def pytest_unconfigure(config: pytest.Config) -> None:
     if services := config.stash.get(running, None):
         services.stop()
+
+
+def own_broker(url: str, worker: str) -> str:
+    """`gw3` works in database 3 of the broker, so that no test takes another worker's messages."""
+    return f"{url}?virtual_host={worker.removeprefix('gw')}" if url.startswith("redis+socket:") else url
 
 
 def complete_environment(services: Services) -> dict[str, str]:
