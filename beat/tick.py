@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Min
 
-from execution.dispatch import dispatch
+from execution.dispatch import dispatch, send
 from occurrences.firing import BATCH as FIRE_BATCH
 from occurrences.firing import Fired, fire_due
 from occurrences.materialize import Planned, plan_due
@@ -94,7 +94,7 @@ def _fire(now: datetime) -> list[Fired]:
     while True:
         step = fire_due(now)
         steps.append(step)
-        dispatch(step.released, now=now)
+        send(step.ready, now=now)
         if step.handled < FIRE_BATCH:
             return steps
 

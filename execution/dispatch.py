@@ -8,9 +8,10 @@ Whoever sends holds the rows until their messages are confirmed, and what anothe
 it: a slow sender and any number of sweepers never send the same run side by side.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -19,16 +20,14 @@ from uuid import UUID
 from celery import chord, current_app, group
 from celery.result import denied_join_result
 from django.db import transaction
-from django.db.models import Q
 from kombu import Producer
 from kombu.exceptions import ChannelError, KombuError
 
-from execution.messages import label, run_message, settle_message
+from execution.messages import label, publish_runs, run_message, settle_message
 from jobs.config import Mode
 from jobs.events import Event, emit
-from occurrences import transitions
-from occurrences.models import TaskRun
-from occurrences.states import RunState
+from occurrences import ready, transitions
+from occurrences.ready import Ready
 
 # RuntimeError is how Celery says that the result store, where a chord counts, does not answer.
 BROKER_ERRORS = (
@@ -56,54 +55,67 @@ def dispatch(
     if not run_ids:
         return Dispatched()
     with transaction.atomic():
-        runs = _sendable(run_ids, lost_since)
-        try:
-            _publish(runs, chords=chords and current_app.conf.result_backend is not None)
-        except BROKER_ERRORS as error:
-            # Nothing is lost: the rows are committed, and the sweeper resends what was not confirmed.
-            # Some may have got through; their second message finds nothing to claim.
-            emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs), error=type(error).__name__)
-            return Dispatched(failed=len(runs))
-        if runs:
-            transitions.confirm_dispatch([run.id for run in runs], now=now)
-    return Dispatched(sent=len(runs))
+        return _send(ready.read(ready.held(run_ids, lost_since)), now=now, chords=chords)
 
 
-def _publish(runs: list[TaskRun], *, chords: bool) -> None:
-    """All messages in one round trip, where the broker can take them so."""
-    with current_app.producer_or_acquire() as acquired:
-        producer: Any = acquired
-        with producer.batch():
-            for batch in _batches(runs):
-                _send(batch, producer, chords=chords)
+def send(runs: Sequence[Ready], *, now: datetime) -> Dispatched:
+    """The same for runs that were released a moment ago: nothing but their locks is asked for."""
+    if not runs:
+        return Dispatched()
+    with transaction.atomic():
+        mine = ready.held([run.run_id for run in runs])
+        return _send([run for run in runs if run.run_id in mine], now=now, chords=True)
 
 
-def _sendable(run_ids: Sequence[UUID], lost_since: datetime | None) -> list[TaskRun]:
-    unsent = Q(dispatched_at=None)
-    lost = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
-    rows = TaskRun.objects.filter(lost, id__in=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
-    mine = rows.select_for_update(of=("self",), skip_locked=True, no_key=True)
-    return list(mine.select_related("task", "occurrence__job").order_by("occurrence_id", "position"))
+def _send(runs: Sequence[Ready], *, now: datetime, chords: bool) -> Dispatched:
+    single, fans = _parted(runs) if chords and current_app.conf.result_backend is not None else (runs, [])
+    sent = _accepted(single, partial(publish_runs, single), now=now)
+    # On its own: a result store that is down, where a chord counts, must not hold up the others.
+    fanned = [run for fan in fans for run in fan]
+    sent += _accepted(fanned, partial(_publish_chords, fans), now=now)
+    return Dispatched(sent=sent, failed=len(runs) - sent)
 
 
-def _batches(runs: Iterable[TaskRun]) -> Iterable[list[TaskRun]]:
-    for _, batch in groupby(runs, key=attrgetter("occurrence_id")):
-        yield list(batch)
+def _accepted(runs: Sequence[Ready], publish: Callable[[Any], None], *, now: datetime) -> int:
+    """All of them in one round trip, where the broker can take them so; all accepted or none confirmed."""
+    if not runs:
+        return 0
+    try:
+        with current_app.producer_or_acquire() as acquired:
+            producer: Any = acquired
+            with producer.batch():
+                publish(producer)
+    except BROKER_ERRORS as error:
+        # Nothing is lost: the rows are committed, and the sweeper resends what was not confirmed. Some
+        # may have got through; their second message finds nothing to claim.
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs), error=type(error).__name__)
+        return 0
+    transitions.confirm_dispatch([run.run_id for run in runs], now=now)
+    return len(runs)
 
 
-def _send(runs: list[TaskRun], producer: Producer, *, chords: bool) -> None:
-    occurrence = runs[0].occurrence
-    if chords and len(runs) > 1 and occurrence.config["mode"] == Mode.PARALLEL:
+def _parted(runs: Iterable[Ready]) -> tuple[list[Ready], list[list[Ready]]]:
+    """Runs that go out one by one, and those of occurrences that fan out."""
+    single: list[Ready] = []
+    fans: list[list[Ready]] = []
+    for _, runs_of_one in groupby(runs, key=attrgetter("occurrence_id")):
+        batch = list(runs_of_one)
+        if len(batch) > 1 and batch[0].mode == Mode.PARALLEL:
+            fans.append(batch)
+        else:
+            single += batch
+    return single, fans
+
+
+def _publish_chords(fans: Iterable[list[Ready]], producer: Producer) -> None:
+    for runs in fans:
         # The callback is a hint: completion is decided from rows, with or without it.
         members = group(run_message(run, in_chord=True) for run in runs)
-        callback = settle_message(occurrence.id, label(runs[0], "settle"))
+        callback = settle_message(runs[0].occurrence_id, label(runs[0], "settle"))
         # Nobody here reads a result. Without this Celery subscribes to each of them before it sends, and
         # a server that is down would hold up the beat for as long as Celery retries the result store.
         with denied_join_result():
             chord(members, callback).apply_async(producer=producer)
-        return
-    for run in runs:
-        run_message(run).apply_async(producer=producer)
 
 
 def backlog(queue: str) -> int | None:

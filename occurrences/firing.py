@@ -18,6 +18,7 @@ from occurrences.admission import KEEPS_LATEST, SUPERSEDED, Admission, Facts, ad
 from occurrences.models import Cursor, Occurrence
 from occurrences.opening import open_occurrences, starts_left_of, steps_of
 from occurrences.pools import free_slots, with_lines
+from occurrences.ready import Ready
 from occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
 
 BATCH = 500
@@ -25,14 +26,18 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Fired:
-    """`released` are the runs that may start now: hand them to dispatch after the commit."""
+    """`ready` are the runs that may start now: to be sent after the commit."""
 
-    released: tuple[UUID, ...] = ()
+    ready: tuple[Ready, ...] = ()
     fired: int = 0
     queued: int = 0
     skipped: int = 0
     missed: int = 0
     contended: int = 0
+
+    @property
+    def released(self) -> tuple[UUID, ...]:
+        return tuple(run.run_id for run in self.ready)
 
     @property
     def handled(self) -> int:
@@ -55,8 +60,8 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
         facts = Facts(now, steps.keys(), _occupied(starts), broken, left, _free({row.pool for row in mine}))
         admission = admit(mine, facts)
         _write(admission, now)
-        released = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
-    return _result(admission, released, contended=len(rows) - len(mine))
+        ready = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
+    return _result(admission, ready, contended=len(rows) - len(mine))
 
 
 def _occupied(jobs: Collection[UUID]) -> set[UUID]:
@@ -97,9 +102,9 @@ def _try_cursors(jobs: Collection[UUID]) -> dict[UUID, int]:
     return dict(rows.select_for_update(skip_locked=True, no_key=True).values_list("job_id", "starts"))
 
 
-def _result(admission: Admission, released: tuple[UUID, ...], *, contended: int) -> Fired:
+def _result(admission: Admission, ready: tuple[Ready, ...], *, contended: int) -> Fired:
     return Fired(
-        released=released,
+        ready=ready,
         fired=len(admission.fire),
         queued=sum(map(len, admission.queue.values())),
         skipped=sum(map(len, admission.skip.values())),

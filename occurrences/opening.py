@@ -18,6 +18,7 @@ from occurrences import transitions
 from occurrences.choosing import starts_left
 from occurrences.ids import run_id
 from occurrences.models import Cause, Cursor, Occurrence, TaskRun
+from occurrences.ready import Ready
 from schedules import ScheduleError
 
 Steps = dict[UUID, list[tuple[Task, dict[str, Any]]]]  # job → its tasks, each with its policy
@@ -25,7 +26,7 @@ Steps = dict[UUID, list[tuple[Task, dict[str, Any]]]]  # job → its tasks, each
 
 def open_occurrences(
     occurrences: Iterable[Occurrence], steps: Steps, *, now: datetime, bounded: Collection[UUID] = ()
-) -> tuple[UUID, ...]:
+) -> tuple[Ready, ...]:
     """`bounded` are the jobs whose schedule has a `max`: their starts are counted."""
     opened = list(occurrences)
     if not opened:
@@ -34,7 +35,7 @@ def open_occurrences(
     TaskRun.objects.bulk_create(sorted(runs, key=attrgetter("id")), ignore_conflicts=True, batch_size=1000)
     transitions.fire([row.id for row in opened], now=now)
     _count_starts(row for row in opened if row.job_id in set(bounded))
-    return tuple(run.id for run in runs if run.available_at is not None)
+    return tuple(_ready(run) for run in runs if run.available_at is not None)
 
 
 def steps_of(jobs: Collection[UUID]) -> tuple[Steps, set[UUID]]:
@@ -80,6 +81,22 @@ def _runs(
             policy=task_config(occurrence.job, task, own).dumped(TASK_KEYS) if own else policy,
             available_at=now if parallel or index == 0 else None,
         )
+
+
+def _ready(run: TaskRun) -> Ready:
+    occurrence = run.occurrence
+    return Ready(
+        run_id=run.id,
+        occurrence_id=occurrence.id,
+        task_id=run.task_id,
+        attempts_made=0,
+        job=occurrence.job.name,
+        task=run.task.name,
+        scheduled_for=occurrence.scheduled_for,
+        mode=occurrence.config["mode"],
+        queue=run.policy["queue"],
+        task_timeout=run.policy["task_timeout"],
+    )
 
 
 def _count_starts(opened: Iterable[Occurrence]) -> None:

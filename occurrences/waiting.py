@@ -39,7 +39,8 @@ def admit_waiting(
             transitions.skip(ids, reason=reason, now=now)
     if admission.miss:
         transitions.miss(admission.miss, reason="window", now=now)
-    return open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
+    opened = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
+    return tuple(run.run_id for run in opened)
 
 
 def _heads(jobs: Collection[UUID], pools: Collection[str]) -> OccurrenceQuerySet:

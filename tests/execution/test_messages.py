@@ -1,24 +1,79 @@
-import pytest
+from typing import Any
 
-from execution.messages import HARD_LIMIT_MARGIN, RUN, SETTLE, label, run_message, settle_message
-from occurrences.ids import attempt_id
-from occurrences.models import TaskRun
+import pytest
+from celery import current_app
+from kombu import Message
+
+from execution.messages import (
+    HARD_LIMIT_MARGIN,
+    RUN,
+    SETTLE,
+    label,
+    publish_runs,
+    run_message,
+    settle_message,
+)
+from jobs.ids import task_id
+from occurrences.ids import attempt_id, occurrence_id, run_id
+from occurrences.ready import Ready
 from tests.execution.conftest import NOW
-from tests.occurrences.ledger import a_job, a_run, a_task, an_occurrence
+from tests.harness import Harness
+from tests.occurrences.ledger import a_job, an_occurrence
 
 JOB = a_job("nightly", NOW)
 
 
-def run(attempts_made: int = 0, **policy: object) -> TaskRun:
-    return a_run(an_occurrence(JOB, NOW), a_task(JOB, "load"), attempts_made=attempts_made, policy=policy)
+def run(attempts_made: int = 0, **facts: Any) -> Ready:
+    occurrence, task = occurrence_id(JOB.id, NOW), task_id(JOB.id, "load")
+    plain = Ready(
+        run_id=run_id(occurrence, task),
+        occurrence_id=occurrence,
+        task_id=task,
+        attempts_made=attempts_made,
+        job=JOB.name,
+        task="load",
+        scheduled_for=NOW,
+        mode="sequential",
+        queue="default",
+        task_timeout="5m",
+    )
+    return plain._replace(**facts)
+
+
+def taken() -> dict[str, Any]:
+    """What a worker would read of the next message, less what names the delivery.
+
+    `apply_async` repeats two headers among the properties, where nobody looks for them.
+    """
+    ignored = {"delivery_tag", "argsrepr", "kwargsrepr"}
+    with current_app.connection_for_read() as connection:
+        queue: Any = current_app.amqp.queues["default"]
+        message: Message = connection.SimpleQueue(queue).get_nowait()
+        message.ack()
+    properties = {key: value for key, value in message.properties.items() if key not in ignored}
+    how = {"type": message.content_type, "encoding": message.content_encoding}
+    return {"headers": message.headers, "properties": properties, "payload": message.payload, **how}
+
+
+@pytest.mark.req("OCC-7", "OPS-5")
+def test_messages_sent_together_read_exactly_as_celery_would_have_sent_them(queue: Harness) -> None:
+    runs = [run(), run(2, task_timeout="90s")]
+    with current_app.producer_or_acquire() as producer:
+        publish_runs(runs, producer)
+    for item in runs:
+        run_message(item).apply_async()
+    together, one_by_one = [taken(), taken()], [taken(), taken()]
+    assert together == one_by_one
+    ids = [str(attempt_id(item.run_id, item.attempts_made)) for item in runs]
+    assert [message["headers"]["id"] for message in together] == ids
 
 
 @pytest.mark.req("OCC-7")
 def test_a_message_is_named_after_the_attempt_it_will_start() -> None:
     for number in (0, 3):
         message = run_message(run(number))
-        assert message.options["task_id"] == str(attempt_id(run().id, number))
-    assert (message.task, message.args) == (RUN, ([str(run().id)],))
+        assert message.options["task_id"] == str(attempt_id(run().run_id, number))
+    assert (message.task, message.args) == (RUN, ([str(run().run_id)],))
 
 
 @pytest.mark.req("EXE-5")

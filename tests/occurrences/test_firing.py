@@ -6,6 +6,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Job, Task
+from occurrences import ready
 from occurrences.firing import Fired, fire_due
 from occurrences.ids import run_id
 from occurrences.models import Occurrence, Pool, TaskRun
@@ -44,7 +45,8 @@ def test_a_due_occurrence_gets_its_runs_and_is_dispatched() -> None:
     assert [run.id for run in runs] == [run_id(row.id, task.id) for task in tasks]
     assert [run.available_at for run in runs] == [NOW, None], "a sequence starts with its first step"
     assert {run.policy["queue"] for run in runs} == {"slow"}
-    assert fired == Fired(released=(runs[0].id,), fired=1)
+    assert (fired.released, fired.fired, fired.handled) == ((runs[0].id,), 1, 1)
+    assert list(fired.ready) == ready.read([runs[0].id]), "in memory as in the rows"
 
 
 @pytest.mark.req("EXE-1")

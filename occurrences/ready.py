@@ -1,0 +1,55 @@
+"""Runs that may start → what their messages have to say: kept from their making, or read back."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import Q
+
+from occurrences.models import TaskRun
+from occurrences.states import RunState
+
+
+class Ready(NamedTuple):
+    """A released run, and the facts its message is made of."""
+
+    run_id: UUID
+    occurrence_id: UUID
+    task_id: UUID
+    attempts_made: int
+    job: str
+    task: str
+    scheduled_for: datetime
+    mode: str
+    queue: str
+    task_timeout: str
+
+
+# In the order of the fields above.
+COLUMNS = (
+    "id",
+    "occurrence_id",
+    "task_id",
+    "attempts_made",
+    "occurrence__job__name",
+    "task__name",
+    "occurrence__scheduled_for",
+    "occurrence__config__mode",
+    "policy__queue",
+    "policy__task_timeout",
+)
+
+
+def held(run_ids: Collection[UUID], lost_since: datetime | None = None) -> set[UUID]:
+    """Those that may be sent now, locked; what another process is sending at this moment is left to it."""
+    unsent = Q(dispatched_at=None)
+    due = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
+    rows = TaskRun.objects.filter(due, id__in=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
+    return set(rows.select_for_update(skip_locked=True, no_key=True).values_list("id", flat=True))
+
+
+def read(run_ids: Collection[UUID]) -> list[Ready]:
+    """The runs of an occurrence stand together, in order."""
+    rows = TaskRun.objects.filter(id__in=run_ids).order_by("occurrence_id", "position")
+    return [Ready(*row) for row in rows.values_list(*COLUMNS)]
