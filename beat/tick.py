@@ -23,6 +23,7 @@ from recovery.retries import release_due
 
 LONGEST_SLEEP = timedelta(seconds=1)
 AFTER_CONTENTION = timedelta(milliseconds=50)
+MOST_ABSORBED = 1_000_000  # late instants a tick looks at before it fires
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Ticked:
 
 
 def run_once(now: datetime, *, sweeping: bool = True) -> Ticked:
-    planned = _plan(now)
+    planned, absorbed = _plan(now)
     caught = _catch_up(now)
     fired = _fire(now)
     if any(item.queued for item in fired):
@@ -63,21 +64,23 @@ def run_once(now: datetime, *, sweeping: bool = True) -> Ticked:
         fired=sum(item.fired for item in fired),
         queued=sum(item.queued for item in fired),
         skipped=sum(item.skipped for item in fired),
-        missed=caught + sum(item.missed for item in fired),
+        missed=absorbed + caught + sum(item.missed for item in fired),
         retried=len(retried),
         contended=fired[-1].contended,
         swept=sweep.run_once(now) if sweeping else None,
     )
 
 
-def _plan(now: datetime) -> int:
+def _plan(now: datetime) -> tuple[int, int]:
     """Batches until nothing is left; a job far behind comes round several times."""
-    total = 0
+    planned = absorbed = 0
     while (step := plan_due(now)) != Planned():
-        total += step.instants
+        planned, absorbed = planned + step.instants, absorbed + step.absorbed
         if not step.jobs:  # every due cursor is held by another beat
             break
-    return total
+        if absorbed >= MOST_ABSORBED:  # what is due now must not wait for what was missed long ago
+            break
+    return planned, absorbed
 
 
 def _catch_up(now: datetime) -> int:

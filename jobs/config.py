@@ -20,6 +20,7 @@ from schedules import ScheduleError, krontab
 Json = Any
 LONGEST_NAME = 100
 MOST_PRIORITY = 1000
+MOST_RECOVERED = 100_000
 
 
 class Mode(StrEnum):
@@ -46,6 +47,7 @@ class Recovery(StrEnum):
     EXECUTE_LAST = "execute_last"
     MARK_AS_MISSED = "mark_as_missed"
     BOUNDED_WINDOW = "bounded_window"
+    COMPRESSED = "compressed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +112,12 @@ def _count(value: object) -> int:
     return value
 
 
+def _recovered(value: object) -> int:
+    if _count(value) > MOST_RECOVERED:
+        raise ValueError(f"expected a whole number from 1 to {MOST_RECOVERED}")
+    return _count(value)
+
+
 def _name(value: object) -> str:
     if (
         not isinstance(value, str)
@@ -160,7 +168,7 @@ KEYS: Mapping[str, Key] = {
     "execution_timeout": Key(duration, format_duration),
     "task_timeout": Key(duration, format_duration),
     "recovery": Key(partial(_choice, Recovery), str),
-    "recovery_max_occurrences": Key(partial(_optional, _count)),
+    "recovery_max_occurrences": Key(partial(_optional, _recovered)),
     "recovery_max_duration": Key(partial(_optional, duration), _dump_optional),
     "misfire_grace": Key(duration, format_duration),
     "pool": Key(_name),

@@ -41,10 +41,23 @@ def starts_left(schedule: Schedule, starts: int) -> int | None:
 
 def reach_before(schedule: Schedule, config: Config) -> timedelta:
     """How long before its nominal instant an occurrence may start: half of an `around` window."""
-    spread = krontab.parse_spread(config.spread) if config.spread else getattr(schedule, "spread", None)
+    spread = _spread(schedule, config)
     if spread is None or spread.window_mode != "around":
         return timedelta()
     return timedelta(seconds=spread.window_duration.total_seconds() / 2 + 1)
+
+
+def reach_after(schedule: Schedule, config: Config) -> timedelta:
+    """How long after its nominal instant an occurrence may start at most."""
+    spread = _spread(schedule, config)
+    delay = timedelta() if spread is None else spread.window_duration
+    if isinstance(schedule, Expression):
+        delay += schedule.options.stagger + schedule.options.jitter
+    return delay
+
+
+def _spread(schedule: Schedule, config: Config) -> krontab.Spread | None:
+    return krontab.parse_spread(config.spread) if config.spread else getattr(schedule, "spread", None)
 
 
 def _decided(schedule: Schedule, config: Config, identity: str, nominal: datetime) -> DecisionResult | None:

@@ -18,10 +18,13 @@ from jobs.config import Config, Overlap
 from jobs.events import Event, emit
 from jobs.models import Job, Origin
 from jobs.scheduling import job_config, schedule_of
+from occurrences import transitions
+from occurrences.behind import COMPRESSING, Behind, Disposition, look
 from occurrences.choosing import choose, reach_before, starts_left
 from occurrences.ids import occurrence_id
+from occurrences.masses import Stretch
 from occurrences.models import Cause, Cursor, Occurrence
-from occurrences.planning import LOOKAHEAD, plan
+from occurrences.planning import LOOKAHEAD, Plan, plan
 from occurrences.states import OccurrenceState
 from schedules import Schedule
 
@@ -30,8 +33,11 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Planned:
+    """`absorbed` are late instants that were recorded as ranges, without a row each."""
+
     jobs: int = 0
     instants: int = 0
+    absorbed: int = 0
 
 
 def plan_due(now: datetime, *, limit: int = BATCH) -> Planned:
@@ -48,15 +54,17 @@ def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
     """Bring these jobs up to now before their definition changes: what the old one owed stays owed."""
     due = Cursor.objects.due(now).filter(job__in=jobs).select_related("job").order_by("job_id")
     while cursors := list(due.select_for_update(of=("self",), no_key=True)):
-        _plan(cursors, now)
+        _plan(cursors, now, closing=True)
 
 
-def _plan(cursors: list[Cursor], now: datetime) -> Planned:
+def _plan(cursors: list[Cursor], now: datetime, *, closing: bool = False) -> Planned:
     _forget_edited(cursors)
-    rows = [row for cursor in cursors for row in _advance(cursor, now)]
+    behind = look(cursors, now, closing=closing)
+    rows = [row for cursor in cursors for row in _advance(cursor, now, behind)]
     create_missing(rows)
     write_cursors(cursors)
-    return Planned(jobs=len(cursors), instants=len(rows))
+    _dispose_of_older(behind)
+    return Planned(jobs=len(cursors), instants=len(rows), absorbed=behind.instants)
 
 
 def create_missing(rows: Iterable[Occurrence]) -> None:
@@ -84,7 +92,21 @@ def _forget_edited(cursors: Iterable[Cursor]) -> None:
         ).delete()
 
 
-def _advance(cursor: Cursor, now: datetime) -> list[Occurrence]:
+def _dispose_of_older(behind: Behind) -> None:
+    """Late rows from before a mass do not run either: enough newer instants follow them."""
+    for disposition in sorted(set(behind.absorbed.values()), key=attrgetter("reason")):
+        if disposition.reason == COMPRESSING:
+            continue  # they are part of what the compressed run covers
+        jobs = [job for job, given in behind.absorbed.items() if given == disposition]
+        older = Occurrence.objects.due(behind.now).late(behind.now).filter(job__in=jobs)
+        ids = list(older.values_list("id", flat=True))
+        end = transitions.skip if disposition.state == OccurrenceState.SKIPPED else transitions.miss
+        end(ids, reason=disposition.reason, now=behind.now)
+
+
+def _advance(cursor: Cursor, now: datetime, behind: Behind) -> list[Occurrence]:
+    if behind.exhausted:
+        return []  # still due: the next batch goes on with it
     job = cursor.job
     cursor.problem, cursor.plan_at = "", None
     if not plannable(job):
@@ -95,7 +117,13 @@ def _advance(cursor: Cursor, now: datetime) -> list[Occurrence]:
         if starts_left(schedule, cursor.starts) == 0:
             return []
         ahead = plan(schedule, start=start, now=now, lookahead=LOOKAHEAD + reach_before(schedule, config))
-        rows = [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
+        rows: list[Occurrence] = []
+        if behind.is_mass(ahead, schedule, config):
+            mass = behind.absorb(job, schedule, config, start)
+            rows = [range_row(job, config, item, behind.absorbed[job.id], now) for item in mass.stretches]
+            until = mass.reached
+            ahead = behind.portion(job, ahead, start) if until is None else Plan((), until, until)
+        rows += [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
     except Exception as error:  # noqa: BLE001 - rows are edited by any road, and a kind may be user code
         # One broken job must not stop the others.
         cursor.problem = f"{type(error).__name__}: {error}"
@@ -127,6 +155,25 @@ def planned_row(
         now=now,
         expires_at=choice.expires_at,
         **columns,
+    )
+
+
+def range_row(
+    job: Job, config: Config, stretch: Stretch, disposition: Disposition, now: datetime
+) -> Occurrence:
+    """One row for many instants that never run; its id is the one of the first."""
+    return new_occurrence(
+        job,
+        config,
+        scheduled_for=stretch.first,
+        run_at=stretch.first,
+        now=now,
+        state=disposition.state,
+        reason=disposition.reason,
+        finished_at=now,
+        finalized_at=now,
+        spans_until=stretch.last if stretch.count > 1 else None,
+        instants=stretch.count,
     )
 
 

@@ -21,6 +21,7 @@ from occurrences.states import (
 )
 
 Ids = Collection[UUID]
+COMPRESSED = "compressed"
 RELEASED_CLAIM: dict[str, Any] = {"claim_token": None, "lease_until": None}
 
 
@@ -45,6 +46,14 @@ def recover(ids: Ids) -> int:
         return 0
     rows = Occurrence.objects.filter(id__in=ids, state=OccurrenceState.PENDING)
     return rows.update(cause=Cause.RECOVERY, late_at=None)
+
+
+def compress(covers: Mapping[UUID, Mapping[str, Any]], ranges: Ids) -> int:
+    """One late occurrence of each job runs for all that were missed; `ranges` are part of them."""
+    Occurrence.objects.filter(id__in=ranges).update(reason=COMPRESSED)
+    rows = Occurrence.objects.filter(id__in=covers.keys(), state=OccurrenceState.PENDING)
+    told = _per_row(Occurrence, "covers", covers)
+    return rows.update(cause=Cause.RECOVERY, late_at=None, covers=told)
 
 
 def move(id_: UUID, *, run_at: datetime) -> bool:

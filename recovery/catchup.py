@@ -1,22 +1,25 @@
 """Pending rows nobody fired in time → run after all or recorded as missed, as the job's strategy says.
 
 Runs inside every tick, after planning and before firing. A row is late once `misfire_grace` has
-passed; what shall still run is marked as recovery and goes through the normal door, firing.
+passed; what shall still run is marked as recovery and goes through the normal door, firing. Of a
+paused job nothing runs: what is late is recorded as skipped, and resuming decides about it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
+from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
-from jobs.config import loaded
 from jobs.events import Event, emit
 from occurrences import transitions
+from occurrences.behind import COMPRESSING, DOWNTIME, PAUSED
 from occurrences.models import Cursor, Occurrence
-from recovery.strategies import to_execute
+from recovery.verdict import Late, Range, Verdict, decide
 
 BATCH = 100
 
@@ -37,20 +40,51 @@ def catch_up(now: datetime, *, limit: int = BATCH) -> CaughtUp:
     with transaction.atomic():
         cursors = Cursor.objects.filter(job__in=jobs).order_by("job_id")
         held = list(cursors.select_for_update(skip_locked=True, no_key=True).values_list("job_id", flat=True))
-        rows = Occurrence.objects.due(now).late(now).filter(job__in=held).select_related("job")
-        return _dispose(rows.order_by("job_id", "scheduled_for"), now)
+        return _dispose(held, now)
 
 
-def _dispose(rows: Iterable[Occurrence], now: datetime) -> CaughtUp:
-    recovered, missed, jobs = [], [], 0
-    for _, group in groupby(rows, key=attrgetter("job_id")):
-        late = list(group)
-        jobs += 1
-        keep = to_execute(loaded(late[-1].config), [row.scheduled_for for row in late], now)
-        recovered += [row.id for row in late if row.scheduled_for in keep]
-        missed += [row.id for row in late if row.scheduled_for not in keep]
-        event = Event.OCCURRENCE_RECOVERED if keep else Event.OCCURRENCE_MISSED
-        emit(event, job=late[-1].job.name, late=len(late), run=len(keep))
-    transitions.recover(recovered)
-    transitions.miss(missed, reason="downtime", now=now)
-    return CaughtUp(jobs=jobs, recovered=len(recovered), missed=len(missed))
+def _dispose(jobs: Collection[UUID], now: datetime) -> CaughtUp:
+    late = _late(jobs, now)
+    # The configuration is long and the same for all of a job's rows: only the newest one's is read.
+    newest = Occurrence.objects.select_related("job").in_bulk([rows[-1].id for rows in late.values()])
+    ranges = _uncovered(jobs)
+    verdicts = [decide(newest[rows[-1].id], rows, ranges.get(job, ()), now=now) for job, rows in late.items()]
+    _write(verdicts, now)
+    return CaughtUp(
+        jobs=len(verdicts),
+        recovered=sum(item.recovered for item in verdicts),
+        missed=sum(len(item.miss) for item in verdicts),
+    )
+
+
+def _write(verdicts: Collection[Verdict], now: datetime) -> None:
+    def ids(fate: str) -> list[UUID]:
+        return list(chain.from_iterable(getattr(item, fate) for item in verdicts))
+
+    transitions.recover(ids("run"))
+    transitions.miss(ids("miss"), reason=DOWNTIME, now=now)
+    transitions.skip(ids("paused"), reason=PAUSED, now=now)
+    transitions.skip(ids("covered"), reason=transitions.COMPRESSED, now=now)
+    covers: dict[UUID, Any] = {id_: told for item in verdicts for id_, told in item.compress.items()}
+    if covers:
+        transitions.compress(covers, ranges=ids("ranges"))
+    for item in verdicts:
+        event = Event.OCCURRENCE_RECOVERED if item.recovered else Event.OCCURRENCE_MISSED
+        emit(event, job=item.job, late=item.late, run=item.recovered)
+
+
+def _late(jobs: Collection[UUID], now: datetime) -> dict[UUID, list[Late]]:
+    rows = Occurrence.objects.due(now).late(now).filter(job__in=jobs).order_by("job_id", "scheduled_for")
+    found = (Late(*row) for row in rows.values_list("job_id", "id", "scheduled_for"))
+    return _by_job(found)
+
+
+def _uncovered(jobs: Collection[UUID]) -> dict[UUID, list[Range]]:
+    """Ranges that still wait for the compressed run that covers them."""
+    rows = Occurrence.objects.filter(job__in=jobs, state="skipped", reason=COMPRESSING)
+    columns = rows.values_list("job_id", "id", "scheduled_for", "spans_until", "instants")
+    return _by_job(Range(*row) for row in columns.order_by("job_id", "scheduled_for"))
+
+
+def _by_job(rows: Iterable[Any]) -> dict[UUID, list[Any]]:
+    return {job: list(group) for job, group in groupby(rows, key=attrgetter("job_id"))}

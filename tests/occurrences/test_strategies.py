@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.config import Config, Recovery
-from recovery.strategies import to_execute
+from occurrences.strategies import to_execute
 
 pytestmark = pytest.mark.req("REC-1")
 
