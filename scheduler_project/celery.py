@@ -9,6 +9,6 @@ from scheduler_project import failures
 failures.install()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
 
-app = Celery("punctual")
+app = Celery("punctual", fixups=["scheduler_project.keep_connections:fixup"])
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

@@ -1,0 +1,308 @@
+"""No-ops in -> how many a second come out, fully audited, and how soon one starts; beside bare Celery.
+
+    python benchmarks/execution.py [--runs N] [PART ...]
+
+Starts its own PostgreSQL and Redis-compatible server. Each system works off a queue filled beforehand with
+two worker processes; the rate is taken from the moment a twentieth of it is done, so that nobody's start-up
+counts. Nothing is asserted; every figure is one run.
+"""
+
+# ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+# Run as a script, this file would hide the package of the same name.
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[0] = str(ROOT)
+
+import psycopg  # noqa: E402
+
+from tests.guardian import Guardian  # noqa: E402
+from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E402
+
+CONCURRENCY = 2
+PATIENCE = 120.0
+LATENCIES = 200  # starts on an idle system
+
+
+@contextmanager
+def servers() -> Iterator[tuple[Path, Guardian]]:
+    """A migrated database and a broker for as long as it lasts; the folder holds both."""
+    guardian, folder = Guardian(), make_folder("punctual-bench-")
+    guardian.remove(folder)
+    try:
+        postgres, valkey = start_postgres(folder, guardian), start_valkey(folder, guardian)
+        with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE punctual")
+        os.environ |= {
+            "DATABASE_URL": postgres.url,
+            "BROKER_URL": valkey.url,
+            "SECRET_KEY": secrets.token_urlsafe(64),
+            "DJANGO_SETTINGS_MODULE": "scheduler_project.settings",
+            "PUNCTUAL_APPS": "benchmarks.workload",
+            "PUNCTUAL_VAR": str(folder),
+            "LOG_LEVEL": "WARNING",
+        }
+        yield folder, guardian
+    finally:
+        guardian.close()
+
+
+@contextmanager
+def program(guardian: Guardian, log: Path, *words: str) -> Iterator[None]:
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    guardian.watch(process.pid)
+    try:
+        yield
+        if process.poll() is not None:
+            raise RuntimeError(log.read_text()[-2000:])
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        guardian.forget(process.pid)
+
+
+def celery_worker(app: str, queue: str) -> tuple[str, ...]:
+    options = ("--concurrency", str(CONCURRENCY), "-Q", queue, "--without-mingle", "--without-gossip")
+    return (sys.executable, "-m", "celery", "-A", app, "worker", "--loglevel", "WARNING", *options)
+
+
+def rate(done: Callable[[], int], total: int) -> float:
+    """Items a second, from a twentieth done until all are."""
+    began: tuple[float, int] | None = None
+    deadline = time.monotonic() + PATIENCE
+    while (count := done()) < total:
+        if began is None and count >= total / 20:
+            began = time.monotonic(), count
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{count} of {total} after {PATIENCE:g} s")
+        time.sleep(0.02)
+    first, already = began or (time.monotonic(), 0)
+    return (total - already) / max(time.monotonic() - first, 1e-9)
+
+
+class Punctual:
+    """Rows planned, fired and sent the usual way; then a worker."""
+
+    def __init__(self, folder: Path, guardian: Guardian) -> None:
+        self.folder, self.guardian = folder, guardian
+
+    def worker(self) -> Any:
+        return program(
+            self.guardian, self.folder / "punctual.log", *celery_worker("scheduler_project", "default")
+        )
+
+    def load(self, name: str, occurrences: int) -> None:
+        """Due occurrences of the jobs whose names begin so, fired and sent."""
+        from beat.tick import run_once
+        from jobs.clock import database_now
+        from jobs.models import Job
+        from jobs.scheduling import job_config
+        from occurrences.materialize import new_occurrence
+        from occurrences.models import Cause, Occurrence
+
+        now = database_now()
+        jobs = list(Job.objects.filter(name__startswith=name).order_by("name"))
+        rows = []
+        for number in range(occurrences):
+            job = jobs[number % len(jobs)]
+            at = now - timedelta(microseconds=number)
+            row = new_occurrence(
+                job,
+                job_config(job),
+                scheduled_for=at,
+                run_at=at,
+                now=now,
+                cause=Cause.MANUAL,
+                args={},
+                overrides={},
+            )
+            rows.append(row)
+        Occurrence.objects.bulk_create(rows, batch_size=1000)
+        run_once(now, sweeping=False)
+
+    def active(self) -> int:
+        from occurrences.models import Occurrence
+
+        return Occurrence.objects.active().count()
+
+    def throughput(self, name: str, occurrences: int) -> float:
+        self.load(name, occurrences)
+        with self.worker():
+            return rate(lambda: occurrences - self.active(), occurrences)
+
+    def latencies(self) -> list[float]:
+        from execution.dispatch import dispatch
+        from jobs import trigger
+        from jobs.clock import database_now
+        from occurrences.firing import fire_due
+
+        def start() -> float:
+            trigger("note")
+            now = database_now()
+            released = fire_due(now).released
+            began = time.time()
+            dispatch(released, now=now)
+            return began
+
+        with self.worker():
+            return late_by(start)
+
+
+class Bare:
+    """Bare Celery, prefork, in the same Django project."""
+
+    def __init__(self, folder: Path, guardian: Guardian) -> None:
+        self.folder, self.guardian = folder, guardian
+
+    def worker(self) -> Any:
+        words = celery_worker("benchmarks.workload.bare", "bare")
+        return program(self.guardian, self.folder / "bare.log", *words)
+
+    def throughput(self, tasks: int) -> float:
+        from benchmarks.workload.bare import app, noop
+        from benchmarks.workload.starts import server
+
+        server().flushdb()
+        with app.producer_or_acquire() as producer:
+            for _ in range(tasks):
+                noop.apply_async(producer=producer)
+        before = server().dbsize()
+        with self.worker():
+            return rate(lambda: server().dbsize() - before, tasks)
+
+    def chords(self, size: int, count: int) -> float:
+        from celery import chord, group
+
+        from benchmarks.workload.bare import gathered, noop
+        from benchmarks.workload.starts import server
+
+        server().flushdb()
+        results = [
+            chord(group(noop.si() for _ in range(size)), gathered.s()).apply_async() for _ in range(count)
+        ]
+        keys = [f"celery-task-meta-{result.id}" for result in results]
+        with self.worker():
+            return rate(lambda: int(server().exists(*keys)), count)
+
+    def latencies(self) -> list[float]:
+        from benchmarks.workload.bare import note
+
+        def start() -> float:
+            began = time.time()
+            note.delay()
+            return began
+
+        with self.worker():
+            return late_by(start)
+
+
+def late_by(start: Callable[[], float]) -> list[float]:
+    """Milliseconds from sending to the function's first line, one at a time; the first few warm up."""
+    from benchmarks.workload.starts import KEY, server
+
+    server().delete(KEY)
+    found = []
+    for _ in range(LATENCIES + 20):
+        began = start()
+        answer = server().blpop([KEY], timeout=PATIENCE)
+        assert isinstance(answer, (tuple, list))
+        found.append(1000 * (float(answer[1]) - began))
+        time.sleep(0.01)  # let the worker finish: the system shall be idle
+    return found[20:]
+
+
+def shown(what: str, value: float, unit: str, base: float | None = None) -> None:
+    ratio = f"  {value / base:6.2f} × bare Celery" if base else ""
+    print(f"{what:44} {value:10,.1f} {unit}{ratio}", flush=True)
+
+
+def median(values: list[float]) -> float:
+    return quantiles(values, n=100)[49]
+
+
+def measure(folder: Path, guardian: Guardian, runs: int, parts: set[str]) -> None:
+    punctual, bare = Punctual(folder, guardian), Bare(folder, guardian)
+    base = 0.0
+    if "bare" in parts:
+        base = bare.throughput(runs)
+        shown("bare Celery, results", base, "tasks/s", base)
+    if "alone" in parts:
+        shown("Punctual, one run a message", punctual.throughput("alone", runs), "runs/s", base)
+    if "bundles" in parts:
+        punctual.throughput("short", 500)  # first runs go alone
+        shown("Punctual, bundles", punctual.throughput("short", 4 * runs), "runs/s", base)
+    if "chords" in parts:
+        from benchmarks.workload.jobs import FANS
+
+        for size in FANS:
+            count = max(10, runs // size // 2)
+            theirs = bare.chords(size, count)
+            shown(f"bare Celery, chords of {size}", theirs, "chords/s", theirs)
+            punctual.throughput(f"fan {size}", 3)
+            shown(
+                f"Punctual, occurrences of {size} parallel tasks",
+                punctual.throughput(f"fan {size}", count),
+                "occ/s",
+                theirs,
+            )
+    if "latency" in parts:
+        theirs_late, ours_late = bare.latencies(), punctual.latencies()
+        for name, at in (("p50", 49), ("p99", 98)):
+            theirs, ours = quantiles(theirs_late, n=100)[at], quantiles(ours_late, n=100)[at]
+            shown(f"bare Celery, start latency {name}", theirs, "ms", theirs)
+            shown(f"Punctual, start latency {name}", ours, "ms", theirs)
+
+
+PARTS = ("bare", "alone", "bundles", "chords", "latency")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}")
+    parser.add_argument("--runs", type=int, default=2_000)
+    options = parser.parse_args()
+    with servers() as (folder, guardian):
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+
+        from jobs.clock import database_now
+        from jobs.sync import sync
+        from occurrences.models import Pool
+
+        call_command("migrate", verbosity=0)
+        sync(database_now())
+        Pool.objects.update_or_create(name="benchmark", defaults={"size": 10**6})
+        try:
+            measure(folder, guardian, options.runs, set(options.parts or PARTS))
+        except Exception:
+            for log in folder.glob("*.log"):
+                print(log.name, log.read_text(errors="replace")[-1500:])
+            raise
+
+
+if __name__ == "__main__":
+    main()
