@@ -4,16 +4,21 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
-from threading import Event
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 from typing import Any
 
+from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
 from celery.exceptions import SoftTimeLimitExceeded
 
+from execution.attending import over
 from execution.claim import Claim
+from execution.loop import run_to_end
 from execution.outcome import Ending, Result
-from jobs.context import Context
-from jobs.errors import Cancel, NonRetryable, RetryAfter, Snooze
+from execution.previous import previous_run
+from jobs.context import Context, Line
+from jobs.errors import Cancel, HandBack, NonRetryable, RetryAfter, Snooze
 from jobs.ids import shown
 from jobs.registry import registry
 from occurrences.ids import attempt_id
@@ -22,7 +27,7 @@ LONGEST_ERROR = 2_000
 LONGEST_TRACEBACK = 20_000
 
 
-def context_of(claim: Claim, stop: Event) -> Context:
+def context_of(claim: Claim, line: Line) -> Context:
     run, occurrence = claim.run, claim.occurrence
     name = f"punctual.task.{occurrence.job.name}.{run.task.name}"
     return Context(
@@ -39,18 +44,28 @@ def context_of(claim: Claim, stop: Event) -> Context:
         metadata=occurrence.job.metadata,
         args=occurrence.args,
         logger=logging.LoggerAdapter(logging.getLogger(name), {"run": run.shown_id}),
-        stop=stop,
+        cause=occurrence.cause,
+        covers=tuple(datetime.fromisoformat(text) for text in (occurrence.covers or {}).get("instants", ())),
+        line=line,
+        look_back=partial(previous_run, run, occurrence),
     )
 
 
-def perform(claim: Claim, stop: Event) -> Result:
+def perform(claim: Claim, line: Line) -> Result:
     function = registry.function(claim.run.task.function)
     if function is None:
         message = f"no code registers the function {claim.run.task.function!r}"
         return Result(Ending.FAILED, error_type="Unresolved", error=message)
     try:
-        call(function.call, context_of(claim, stop))
+        try:
+            call(function.call, context_of(claim, line))
+        finally:
+            over()  # in here: an interruption that comes just now must still be an ending
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a task may raise anything; all of it is data
+        return ended(error)
+    except SystemExit as error:
+        if terminate_handler_fired():
+            raise  # not the task's: somebody ends this process
         return ended(error)
     return Result(Ending.SUCCESS)
 
@@ -58,19 +73,17 @@ def perform(claim: Claim, stop: Event) -> Result:
 def call(function: Callable[..., Any], context: Context) -> Any:
     result = function(context)
     # Asked of the result, not of the function: a plain decorator may hide an async function.
-    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+    return run_to_end(result) if inspect.isawaitable(result) else result
 
 
-async def _awaited(result: Awaitable[Any]) -> Any:
-    return await result
-
-
-def ended(error: BaseException) -> Result:
+def ended(error: BaseException) -> Result:  # noqa: PLR0911 - a table
     match error:
         case Cancel():
             return Result(Ending.CANCELED, error=_text(error))
         case Snooze():
             return Result(Ending.SNOOZED, delay=error.delay)
+        case HandBack():
+            return Result(Ending.RELEASED, error=_text(error))
         case RetryAfter():
             return _failure(Ending.FAILED, error, error.delay)
         case NonRetryable():

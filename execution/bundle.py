@@ -14,6 +14,7 @@ from execution.claim import Claim, begin, hand_back
 from execution.dispatch import dispatch
 from execution.report import Report, report
 from execution.settle import Settled
+from execution.slots import board
 
 BUDGET = 0.1  # seconds; what has not started by then goes to whoever is free
 
@@ -34,7 +35,7 @@ class Bundle:
         while item := self._first():
             if item.begun:
                 return item
-            if self._stopwatch() >= self._ends:
+            if self._stopwatch() >= self._ends or board.stopping:
                 self._hand_back([item, *self._rest()])
                 return None
             if begun := begin(item, worker=self._worker, now=self._clock()):

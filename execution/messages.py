@@ -14,7 +14,9 @@ from occurrences.ready import Ready
 
 RUN = "punctual.run"
 SETTLE = "punctual.settle"
-HARD_LIMIT_MARGIN = 5.0  # seconds between asking a stuck task to stop and killing its process
+# Timeouts are the supervisor's business: it knows which run of a message is running. Celery's own limit is
+# the last resort, for a process that hangs outside of any function; seconds beyond the task's timeout.
+LAST_RESORT = 60.0
 
 
 def publish_runs(runs: Iterable[Ready], producer: Producer) -> None:
@@ -50,8 +52,7 @@ def run_options(run: Ready, *, in_chord: bool = False) -> dict[str, Any]:
     return {
         "task_id": str(attempt_id(run.run_id, run.attempts_made)),
         "queue": run.queue,
-        "soft_time_limit": limit,
-        "time_limit": limit + HARD_LIMIT_MARGIN,
+        "time_limit": limit + LAST_RESORT,
         "ignore_result": not in_chord,  # a chord counts the results of its members
         # What Flower and the worker's log show instead of bare ids (OPS-5).
         "argsrepr": label(run, run.task),

@@ -18,6 +18,7 @@ class Ending(StrEnum):
     FATAL = "fatal"  # NonRetryable
     CANCELED = "canceled"
     SNOOZED = "snoozed"
+    RELEASED = "released"  # its worker was told to stop
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,17 @@ class Stop:
     reason: str
 
 
-Outcome = Succeed | Wait | Exhaust | Stop
+@dataclass(frozen=True)
+class Restart:
+    """At once, by whoever is free; the attempt does not count."""
 
 
-def decide(result: Result, retry: Retry, *, failures: int, seed: UUID, now: datetime) -> Outcome:
+Outcome = Succeed | Wait | Exhaust | Stop | Restart
+
+
+def decide(  # noqa: PLR0911 - a table
+    result: Result, retry: Retry, *, failures: int, seed: UUID, now: datetime
+) -> Outcome:
     """`failures` counts this attempt if it failed; `seed` places the jitter, the same everywhere."""
     match result.ending:
         case Ending.SUCCESS:
@@ -64,6 +72,8 @@ def decide(result: Result, retry: Retry, *, failures: int, seed: UUID, now: date
             return Stop(result.error or "canceled by the task")
         case Ending.SNOOZED:
             return Wait(now + min(result.delay or timedelta(), LONGEST))
+        case Ending.RELEASED:
+            return Restart()
         case Ending.FATAL:
             return Exhaust("non-retryable")
     if failures > retry.max_retries:

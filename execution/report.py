@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from execution.outcome import Ending, Exhaust, Outcome, Result, Stop, Succeed, Wait, decide
+from execution.outcome import Ending, Exhaust, Outcome, Restart, Result, Stop, Succeed, Wait, decide
 from execution.settle import Settled, lock, roll_up, runs_of
 from jobs.events import Event, emit
 from jobs.retry import Retry
@@ -28,6 +28,7 @@ ATTEMPT_STATES = {
     Ending.LOST: AttemptState.LOST,
     Ending.CANCELED: AttemptState.CANCELED,
     Ending.SNOOZED: AttemptState.SNOOZED,
+    Ending.RELEASED: AttemptState.RELEASED,
 }
 
 
@@ -54,11 +55,11 @@ def report(reports: Sequence[Report], *, now: datetime, strict: bool = False) ->
         fenced = len(reports) - len(valid)
         if fenced and strict:
             raise FencedError
-        _write(valid, now)
+        restarted = _write(valid, now)
         settled = roll_up(occurrences, runs, now=now)
     if fenced:
         emit(Event.ATTEMPT_FENCED, count=fenced)
-    return replace(settled, fenced=fenced)
+    return replace(settled, fenced=fenced, released=(*restarted, *settled.released))
 
 
 def _valid(reports: Sequence[Report], runs: list[TaskRun]) -> dict[TaskRun, Result]:
@@ -70,7 +71,8 @@ def _valid(reports: Sequence[Report], runs: list[TaskRun]) -> dict[TaskRun, Resu
     }
 
 
-def _write(results: Mapping[TaskRun, Result], now: datetime) -> None:
+def _write(results: Mapping[TaskRun, Result], now: datetime) -> list[UUID]:
+    """Those to be sent again at once."""
     outcomes = {run: _decided(run, result, now) for run, result in results.items()}
     _write_attempts(results, now)
     transitions.succeed([run.id for run in _where(outcomes, Succeed)], now=now)
@@ -86,8 +88,11 @@ def _write(results: Mapping[TaskRun, Result], now: datetime) -> None:
     stops = {run.id: stop.reason[:200] for run, stop in _where(outcomes, Stop).items()}
     for reason in sorted(set(stops.values())):
         transitions.cancel([id_ for id_, why in stops.items() if why == reason], reason=reason, now=now)
+    restarted = [run.id for run in _where(outcomes, Restart)]
+    transitions.restart(restarted, now=now)
     for run, outcome in outcomes.items():
         _mirror(run, outcome, results[run], now)
+    return restarted
 
 
 def _decided(run: TaskRun, result: Result, now: datetime) -> Outcome:
@@ -121,6 +126,8 @@ def _mirror(run: TaskRun, outcome: Outcome, result: Result, now: datetime) -> No
             transitions.mirror(run, RunState.SUCCESS, now=now)
         case Wait():
             transitions.mirror(run, RunState.RETRY)
+        case Restart():
+            transitions.mirror(run, RunState.SCHEDULED)
         case Exhaust(reason):
             transitions.mirror(run, RunState.DLQ, now=now, reason=reason)
         case Stop(reason):

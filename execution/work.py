@@ -8,17 +8,17 @@ that dies costs an attempt to the run that had started, and to no other.
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from threading import Event as ThreadEvent
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
 
 from execution.attempt import ended, perform
+from execution.attending import attendance, attending
 from execution.bundle import BUDGET, Bundle, Clock, Stopwatch
 from execution.claim import Claim, claim
 from execution.dispatch import dispatch
-from execution.heartbeat import heartbeat
 from execution.hooks import ask_for_hooks, completion_hooks, start_hooks
+from execution.limits import limits
 from execution.outcome import Ending, Result
 from execution.report import FencedError, Report, report
 from execution.settle import Settled, settle
@@ -36,15 +36,17 @@ def work(
     stopwatch: Stopwatch = time.monotonic,
 ) -> int:
     """The number of runs this call attempted. `stopwatch` measures the time budget of a bundle."""
-    claimed = claim(run_ids, worker=worker, now=clock())
+    claimed = claim(run_ids, worker=worker, now=clock(), lease=limits().lease)
     bundle = Bundle(claimed.claims, worker=worker, clock=clock, stopwatch=stopwatch)
     attempted = 0
-    with _relief(bundle, clock) if claimed.claims[1:] else nullcontext():
-        while item := bundle.next():
-            start_hooks({item.run.occurrence_id}.intersection(claimed.started))
-            _attempt(item, bundle, clock)
-            attempted += 1
-    follow_up(bundle.report(), clock=clock)
+    with attendance():
+        with _relief(bundle, clock) if claimed.claims[1:] else nullcontext():
+            while item := bundle.next():
+                start_hooks({item.run.occurrence_id}.intersection(claimed.started))
+                _attempt(item, bundle, clock)
+                attempted += 1
+        settled = bundle.report()
+    follow_up(settled, clock=clock)
     return attempted
 
 
@@ -75,19 +77,21 @@ def _relief(bundle: Bundle, clock: Clock) -> AbstractContextManager[None]:
 
 def _attempt(item: Claim, bundle: Bundle, clock: Clock) -> None:
     function = registry.function(item.run.task.function)
-    with heartbeat(item, clock=clock) as stop:
-        if function is not None and function.transactional:
-            # It has committed with its own report, so nothing of it waits for the bundle's.
-            follow_up(_transactional(item, stop, clock), clock=clock)
-        else:
-            bundle.done(_report(item, perform(item, stop)))
+    if function is not None and function.transactional:
+        # It has committed with its own report, so nothing of it waits for the bundle's.
+        follow_up(_transactional(item, clock), clock=clock)
+    else:
+        with attending(item) as line:
+            result = perform(item, line)
+        bundle.done(_report(item, result))
 
 
-def _transactional(item: Claim, stop: ThreadEvent, clock: Clock) -> Settled:
+def _transactional(item: Claim, clock: Clock) -> Settled:
     """The body's effects and its success record commit together, or not at all (EXE-6)."""
     try:
         with transaction.atomic():
-            result = perform(item, stop)
+            with attending(item) as line:
+                result = perform(item, line)
             _demand_success(result)
             return report([_report(item, result)], now=clock(), strict=True)
     except _RolledBackError as failed:

@@ -4,7 +4,7 @@ What users import:
 
 - `Job`, `scheduled`, `Retry`: declare jobs in a module named `jobs` of an installed app.
 - `Context`: what a task is told about its run.
-- `Cancel`, `NonRetryable`, `RetryAfter`, `Snooze`: raised by a task to choose its outcome.
+- `Cancel`, `NonRetryable`, `RetryAfter`, `Snooze`, `HandBack`: raised by a task to choose its outcome.
 - `trigger`, `start`, `stop`, `pause`, `resume`, `next_run`, `next_runs`, `is_active`, `is_enabled`,
   `is_paused`, `is_running`: act on a job by name.
 """
@@ -16,6 +16,7 @@ from jobs.declare import Job, scheduled
 from jobs.errors import (
     Cancel,
     DefinitionError,
+    HandBack,
     NonRetryable,
     PunctualError,
     RetryAfter,
@@ -46,6 +47,7 @@ __all__ = [
     "Cancel",
     "Context",
     "DefinitionError",
+    "HandBack",
     "Job",
     "NonRetryable",
     "PunctualError",

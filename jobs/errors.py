@@ -8,7 +8,8 @@ PunctualError
     ├── Cancel               stop here, not a failure
     ├── NonRetryable         fail now, whatever the retry policy says
     ├── RetryAfter(delay)    fail this attempt, try again after `delay`
-    └── Snooze(delay)        not now: come back after `delay`, no attempt is used up
+    ├── Snooze(delay)        not now: come back after `delay`, no attempt is used up
+    └── HandBack             the worker stops: run it again elsewhere, no attempt is used up
 """
 
 from datetime import timedelta
@@ -63,3 +64,7 @@ class RetryAfter(_Delayed):
 
 class Snooze(_Delayed):
     """Come back after `delay`; this attempt does not count."""
+
+
+class HandBack(Steering):
+    """Run this again on another worker, now; this attempt does not count. For when `ctx.stopping` is true."""

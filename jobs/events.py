@@ -19,6 +19,7 @@ class Event(StrEnum):
     ATTEMPT_FAILED = "attempt.failed"
     ATTEMPT_LOST = "attempt.lost"
     ATTEMPT_FENCED = "attempt.fenced"
+    SUPERVISOR_TROUBLED = "supervisor.troubled"
     BEAT_TICKED = "beat.ticked"
     BEAT_TROUBLED = "beat.troubled"
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Case, F, Model, Value, When
 
 from occurrences.models import Attempt, Cause, Occurrence, TaskRun, TaskRunQuerySet
@@ -171,6 +172,23 @@ def renew(id_: UUID, *, token: UUID, now: datetime, lease: timedelta) -> bool:
     return rows.update(lease_until=now + lease, heartbeat_at=now) == 1
 
 
+def renew_all(tokens: Mapping[UUID, UUID], *, now: datetime, lease: timedelta) -> set[UUID]:
+    """Extend the leases of one worker's runs; those it got. A row that somebody else is just writing is
+    left out instead of waited for: whoever renews must not stand in a queue, and the lease is long."""
+    with transaction.atomic():
+        rows = TaskRun.objects.filter(id__in=tokens, state__in=RUN_HELD)
+        free = rows.order_by("id").select_for_update(skip_locked=True, no_key=True)
+        mine = {id_ for id_, token in free.values_list("id", "claim_token") if token == tokens[id_]}
+        TaskRun.objects.filter(id__in=mine).update(lease_until=now + lease, heartbeat_at=now)
+    return mine
+
+
+def note_progress(said: Mapping[UUID, Any], *, tokens: Mapping[UUID, UUID]) -> int:
+    """What functions say about how far they are, as long as their runs are theirs. The state stays."""
+    rows = TaskRun.objects.filter(id__in=said, claim_token__in=set(tokens.values()), state__in=RUN_HELD)
+    return rows.update(progress=_per_row(TaskRun, "progress", said))
+
+
 def release(ids: Ids, *, now: datetime) -> int:
     """Let waiting steps go ahead: a sequence moves on to them."""
     rows = TaskRun.objects.filter(id__in=ids, state=RunState.SCHEDULED, available_at=None)
@@ -205,6 +223,19 @@ def snooze(times: Mapping[UUID, datetime]) -> int:
     return _running(times.keys()).update(
         state=RunState.RETRY,
         available_at=_per_row(TaskRun, "available_at", times),
+        dispatched_at=None,
+        snoozes=F("snoozes") + 1,
+        **RELEASED_CLAIM,
+    )
+
+
+def restart(ids: Ids, *, now: datetime) -> int:
+    """running → scheduled, to be sent at once: its worker was told to stop. The attempt does not count."""
+    if not ids:
+        return 0
+    return _running(ids).update(
+        state=RunState.SCHEDULED,
+        available_at=now,
         dispatched_at=None,
         snoozes=F("snoozes") + 1,
         **RELEASED_CLAIM,

@@ -5,12 +5,15 @@ import os
 import secrets
 import tempfile
 from collections.abc import Mapping
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+
+from schedules.durations import parse_duration
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
@@ -35,6 +38,14 @@ def number(env: Mapping[str, str], name: str, *, default: int) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ImproperlyConfigured(f"{name}={text!r}: expected a whole number")
     return int(text)
+
+
+def span(env: Mapping[str, str], name: str, *, default: str) -> timedelta:
+    text = env.get(name, default)
+    found = parse_duration(text)
+    if not found:
+        raise ImproperlyConfigured(f"{name}={text!r}: expected a duration such as 30s, 5m or 1h30m")
+    return found
 
 
 def log_level(env: Mapping[str, str]) -> str:

@@ -142,6 +142,12 @@ DJANGO_CELERY_BEAT_TZ_AWARE = True
 # Platform layer of the cascade; every job and task may override it. See docs/concepts.md.
 PUNCTUAL: dict[str, object] = {}
 
+# How long workers wait for what; see docs/operations.md.
+PUNCTUAL_LEASE = environment.span(os.environ, "PUNCTUAL_LEASE", default="30s")
+PUNCTUAL_KILL_AFTER = environment.span(os.environ, "PUNCTUAL_KILL_AFTER", default="5s")
+PUNCTUAL_CANCEL_GRACE = environment.span(os.environ, "PUNCTUAL_CANCEL_GRACE", default="10s")
+PUNCTUAL_SHUTDOWN_GRACE = environment.span(os.environ, "PUNCTUAL_SHUTDOWN_GRACE", default="30s")
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

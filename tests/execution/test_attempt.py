@@ -2,7 +2,6 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +11,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 from execution.attempt import LONGEST_ERROR, LONGEST_TRACEBACK, call, context_of, ended, perform
 from execution.claim import Claim
 from execution.outcome import Ending
-from jobs import Cancel, Context, NonRetryable, RetryAfter, Snooze
+from jobs import Cancel, Context, HandBack, NonRetryable, RetryAfter, Snooze
+from jobs.context import LooseLine
 from jobs.registry import Registry, TaskFunction, registry
 from occurrences.ids import attempt_id
 from occurrences.states import OccurrenceState, RunState
@@ -45,7 +45,7 @@ class UnprintableError(Exception):
 def test_a_task_is_told_what_it_runs_for() -> None:
     seen: list[Context] = []
     claim = claimed(seen.append, number=2)
-    assert perform(claim, Event()).ending is Ending.SUCCESS
+    assert perform(claim, LooseLine()).ending is Ending.SUCCESS
 
     (context,) = seen
     run, occurrence = claim.run, claim.occurrence
@@ -60,21 +60,23 @@ def test_a_task_is_told_what_it_runs_for() -> None:
 
 @pytest.mark.req("EXE-6")
 def test_the_idempotency_key_is_the_same_for_every_attempt_of_a_run() -> None:
-    keys = {context_of(claimed(None, number), Event()).idempotency_key for number in range(3)}
+    keys = {context_of(claimed(None, number), LooseLine()).idempotency_key for number in range(3)}
     assert len(keys) == 1
 
 
 @pytest.mark.req("EXE-10")
 def test_a_task_learns_that_it_is_no_longer_wanted() -> None:
-    stop = Event()
-    context = context_of(claimed(None), stop)
+    line = LooseLine()
+    context = context_of(claimed(None), line)
     assert not context.canceled
-    stop.set()
+    assert not context.stopping
+    line.canceled = line.stopping = True
     assert context.canceled
+    assert context.stopping
 
 
 def test_sync_and_async_functions_are_run_to_their_end() -> None:
-    context = context_of(claimed(None), Event())
+    context = context_of(claimed(None), LooseLine())
 
     async def fetch(ctx: Context) -> str:
         await asyncio.sleep(0)
@@ -95,12 +97,12 @@ def test_an_async_function_behind_a_plain_decorator_is_awaited_too() -> None:
     async def fail(ctx: Context) -> None:
         raise ValueError("from within")
 
-    assert perform(claimed(decorated(fail)), Event()).ending is Ending.FAILED
+    assert perform(claimed(decorated(fail)), LooseLine()).ending is Ending.FAILED
 
 
 @pytest.mark.req("JOB-4")
 def test_a_function_nobody_registered_is_a_failure_that_says_so() -> None:
-    result = perform(claimed(None), Event())
+    result = perform(claimed(None), LooseLine())
     assert (result.ending, result.error_type) == (Ending.FAILED, "Unresolved")
     assert result.error == "no code registers the function 'nowhere.step'"
 
@@ -115,6 +117,8 @@ def test_a_function_nobody_registered_is_a_failure_that_says_so() -> None:
         (RetryAfter(7.5), Ending.FAILED, timedelta(seconds=7.5)),
         (NonRetryable("bad data"), Ending.FATAL, None),
         (SoftTimeLimitExceeded(), Ending.TIMEOUT, None),
+        (HandBack("the worker stops"), Ending.RELEASED, None),
+        (SystemExit(3), Ending.FAILED, None),
         (ValueError("broken"), Ending.FAILED, None),
         (asyncio.CancelledError(), Ending.FAILED, None),
         (RecursionError(), Ending.FAILED, None),
@@ -132,7 +136,7 @@ def test_whatever_a_task_raises_is_an_ending(
 
     for function in (fail, fail_later):
         with registry.isolated():
-            result = perform(claimed(function), Event())
+            result = perform(claimed(function), LooseLine())
         assert (result.ending, result.delay) == (ending, delay)
 
 
@@ -140,7 +144,7 @@ def test_a_failure_keeps_its_type_text_and_traceback() -> None:
     def fail(ctx: Context) -> None:
         raise KeyError("missing")
 
-    result = perform(claimed(fail), Event())
+    result = perform(claimed(fail), LooseLine())
     assert (result.error_type, result.error) == ("KeyError", "'missing'")
     assert 'raise KeyError("missing")' in result.traceback
 

@@ -5,7 +5,7 @@ from celery import current_app
 from kombu import Message
 
 from execution.messages import (
-    HARD_LIMIT_MARGIN,
+    LAST_RESORT,
     RUN,
     SETTLE,
     label,
@@ -77,9 +77,9 @@ def test_a_message_is_named_after_the_attempt_it_will_start() -> None:
 
 
 @pytest.mark.req("EXE-5")
-def test_a_message_carries_the_task_s_own_time_limits_and_queue() -> None:
+def test_a_message_carries_the_task_s_queue_and_a_last_resort_beyond_its_timeout() -> None:
     options = run_message(run(task_timeout="90s", queue="slow")).options
-    assert (options["soft_time_limit"], options["time_limit"]) == (90.0, 90.0 + HARD_LIMIT_MARGIN)
+    assert options["time_limit"] == 90.0 + LAST_RESORT
     assert options["queue"] == "slow"
 
 

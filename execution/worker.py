@@ -1,0 +1,93 @@
+"""Celery's life-cycle signals → a supervisor in each worker, and a handler in each process of its pool."""
+
+import os
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from celery import signals
+from django.db import DatabaseError, InterfaceError, connection
+
+from execution import interrupt
+from execution.dispatch import BROKER_ERRORS
+from execution.limits import limits
+from execution.slots import board
+from execution.supervisor import Supervisor
+from jobs.clock import database_now
+from jobs.events import Event as Events
+from jobs.events import emit
+
+PASS_INTERVAL = 0.1
+LAST_PASS_TIMEOUT = 10.0
+
+
+class Watch(Thread):
+    """The supervisor's thread: one pass after the other, whatever goes wrong in one of them."""
+
+    def __init__(self) -> None:
+        super().__init__(name="punctual-supervisor", daemon=True)
+        self.supervisor = Supervisor(board, limits())
+        self.done = Event()
+
+    def run(self) -> None:
+        while not self.done.wait(PASS_INTERVAL):
+            self._pass()
+        self._pass()  # what ended with the pool
+        connection.close()
+
+    def end(self) -> None:
+        self.done.set()
+        self.join(LAST_PASS_TIMEOUT)
+
+    def _pass(self) -> None:
+        try:
+            self.supervisor.run_once(at=monotonic(), clock=database_now)
+        except (DatabaseError, InterfaceError, *BROKER_ERRORS) as error:
+            # Nothing is lost: what is owed stays owed, and a lease outlives a short absence.
+            emit(Events.SUPERVISOR_TROUBLED, error=repr(error))
+            connection.close()
+        if connection.vendor == "sqlite":
+            connection.close()  # a file opened here must not be inherited by the next process of the pool
+
+
+watch: Watch | None = None
+
+
+def connect() -> None:
+    signals.worker_init.connect(announce)
+    signals.worker_ready.connect(start)
+    signals.worker_process_init.connect(enter)
+    signals.worker_shutting_down.connect(stop)
+    signals.worker_shutdown.connect(end)
+
+
+def announce(**_: Any) -> None:
+    """Before the pool forks: its processes shall know that they are watched."""
+    board.head(supervisor=os.getpid())
+    interrupt.install()  # a solo worker runs functions in this very thread
+
+
+def start(**_: Any) -> None:
+    """Once the pool has forked: a thread would not come along."""
+    global watch  # noqa: PLW0603 - one worker is one process, and Celery's signals carry no state of ours
+    watch = Watch()
+    watch.start()
+
+
+def enter(**_: Any) -> None:
+    interrupt.install()
+    if board.supervisor != os.getppid():
+        # Not forked but started anew: the worker cannot see this memory, so this process watches itself.
+        start()
+
+
+def stop(**_: Any) -> None:
+    """Called from a signal handler: two flags, nothing that could wait."""
+    board.head(supervisor=board.supervisor, stopping=True)
+    if watch is not None:
+        watch.supervisor.stopping = True
+
+
+def end(**_: Any) -> None:
+    if watch is not None:
+        watch.end()
