@@ -1,5 +1,6 @@
 """A claim → its function's slot, filled while the function runs; the line between it and its supervisor."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ def attending(claim: Claim) -> Iterator[Attendant]:
         occurrence_id=claim.run.occurrence_id,
         token=claim.token,
         limit=duration(claim.run.policy["task_timeout"]).total_seconds(),
+        pid=os.getpid(),
     )
     line = Attendant(slot, slot.serial)
     yield line

@@ -12,8 +12,7 @@ from types import FrameType
 
 from celery.exceptions import SoftTimeLimitExceeded
 
-from execution.slots import Why, board
-from execution.supervisor import INTERRUPT_SIGNAL
+from execution.slots import INTERRUPT_SIGNAL, Why, board
 from jobs.errors import Cancel, HandBack
 
 

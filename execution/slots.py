@@ -12,6 +12,7 @@ names the attempt, so that neither side takes what belongs to one for another's.
 import json
 import mmap
 import os
+import signal
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from uuid import UUID
 
 from billiard import current_process
 
+INTERRUPT_SIGNAL = signal.SIGUSR2  # Celery has a use of its own for SIGUSR1
 SLOTS = 1024  # more processes or threads than that share slots, and lose supervision, not their leases
 # A process that died leaves its slot to be read. Its successor has the same index in the pool, and takes
 # the next of these.
@@ -73,13 +75,10 @@ class Slot:
 
     # -- the process that runs the function ---------------------------------------------------------
 
-    def begin(self, *, run_id: UUID, occurrence_id: UUID, token: UUID, limit: float) -> None:
-        self.serial = next(serials)
-        now = monotonic()
-        facts = (
-            os.getpid(), self.serial, run_id.bytes, occurrence_id.bytes, token.bytes, now, now + limit
-        )  # fmt: skip
-        FACTS.pack_into(self._memory, self._start + FACTS_AT, *facts)
+    def begin(self, *, run_id: UUID, occurrence_id: UUID, token: UUID, limit: float, pid: int) -> None:
+        self.serial, now = next(serials), monotonic()
+        ids = run_id.bytes, occurrence_id.bytes, token.bytes
+        FACTS.pack_into(self._memory, self._start + FACTS_AT, pid, self.serial, *ids, now, now + limit)
         self._memory[self.number] = RUNNING
 
     def returned(self) -> None:

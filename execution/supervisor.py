@@ -10,25 +10,28 @@ What a dead supervisor leaves undone is caught by the leases it no longer renews
 
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from uuid import UUID
 
 from execution.dispatch import dispatch
+from execution.hooks import ask_for_hooks
 from execution.limits import Limits
-from execution.messages import settle_message
 from execution.outcome import Ending, Result
 from execution.report import Report, report
-from execution.slots import Board, Why
+from execution.settle import Settled
+from execution.slots import INTERRUPT_SIGNAL, Board, Facts, Why
 from execution.verdict import Verdict, Watched, ending, ends, verdict
 from jobs.events import Event, emit
 from occurrences import transitions
 from occurrences.models import TaskRun
+from occurrences.states import RUN_HELD, RunState
 
 Clock = Callable[[], datetime]
-INTERRUPT_SIGNAL = signal.SIGUSR2
 LOOK_INTERVAL = 0.4  # seconds between two looks at the ledger: what is canceled hears of it within a second
 RENEWALS_PER_LEASE = 3
 
@@ -44,13 +47,23 @@ class Supervised:
     ended: int = 0
 
 
+@dataclass(frozen=True)
+class Debt:
+    """An attempt that its process will not report any more."""
+
+    facts: Facts
+    gone: bool  # the process too, and whatever else it held
+    result: Result | None  # None: the ledger knows already
+    company: Result  # for what it had begun, and not reported, of the same bundle
+
+
 @dataclass
 class Supervisor:
     board: Board
     limits: Limits
     stopping: bool = False  # set from a signal handler, which may do nothing else
     watched: dict[int, Watched] = field(default_factory=dict)
-    owed: list[Report] = field(default_factory=list)
+    owed: list[Debt] = field(default_factory=list)
     looked: float = 0.0
 
     def run_once(self, *, at: float, clock: Clock) -> Supervised:
@@ -118,21 +131,19 @@ class Supervisor:
     def _abandon(self, serials: Sequence[int]) -> None:
         for serial in serials:
             item = self.watched[serial] = replace(self.watched[serial], abandoned=True)
-            self._owe(item, "cannot be killed in this kind of pool; its result will not count")
+            self._owe(item, "cannot be killed in this kind of pool; its result will not count", gone=False)
 
     def _bury(self, serials: Sequence[int]) -> None:
         for serial in serials:
             item = self.watched.pop(serial)
             self.board[item.facts.slot].end()
-            self._owe(item, exit_status(item.facts.pid) or "")
+            self._owe(item, exit_status(item.facts.pid) or "", gone=True)
 
-    def _owe(self, item: Watched, how: str) -> None:
+    def _owe(self, item: Watched, how: str, *, gone: bool) -> None:
         found = ending(item, self.limits)
-        if found is not None:
-            facts = item.facts
-            self.owed.append(
-                Report(facts.run_id, facts.occurrence_id, facts.token, _result(item, found, how))
-            )
+        result = _result(item, found, how) if found else None
+        company = result or Result(Ending.LOST, error_type="WorkerLost", error=how)
+        self.owed.append(Debt(item.facts, gone, result, company))
 
     def _settled_in(self, at: float) -> list[Watched]:
         """Those that have run for a while: a short task costs no statement."""
@@ -141,17 +152,20 @@ class Supervisor:
     # -- with it ------------------------------------------------------------------------------------
 
     def _settle_debts(self, clock: Clock) -> int:
+        """Kept until it worked; the tokens see to it that nothing is recorded twice."""
         if not self.owed:
             return 0
         owed = list(self.owed)
-        settled = report(owed, now=clock())
+        reports, unbegun = _with_company(owed)
+        settled = report(reports, now=clock()) if reports else Settled()
+        for token, ids in unbegun.items():
+            transitions.hand_back(ids, token=token, now=clock())
         self.owed = self.owed[len(owed) :]
-        for item in owed:
-            emit(Event.ATTEMPT_LOST, run=item.run_id, ending=item.result.ending, how=item.result.error)
-        dispatch(settled.released, now=clock())
-        for id_ in settled.finished:  # hooks are user code: they run where tasks do
-            settle_message(id_).apply_async()
-        return len(owed) - settled.fenced
+        for item in reports:
+            emit(Event.ATTEMPT_ENDED, run=item.run_id, ending=item.result.ending, how=item.result.error)
+        dispatch([*settled.released, *chain.from_iterable(unbegun.values())], now=clock(), chords=False)
+        ask_for_hooks(settled.finished)  # user code: it runs where tasks do
+        return len(reports) - settled.fenced
 
     def _tell_canceled(self, items: Iterable[Watched], at: float) -> int:
         fresh = {item.facts.run_id: item for item in items if item.why is not Why.CANCELED and not item.over}
@@ -184,6 +198,28 @@ class Supervisor:
             if item.facts.run_id in renewed:  # the others are locked by somebody: again at the next look
                 self.watched[item.facts.serial] = replace(item, renewed=at)
         return len(renewed)
+
+
+def _with_company(owed: Iterable[Debt]) -> tuple[list[Report], dict[UUID, list[UUID]]]:
+    """The reports owed, and unbegun runs by token: what a dead process held besides goes the way of the
+    one that was running if it had begun, and back in line if it had not."""
+    debts = {debt.facts.token: debt for debt in owed}
+    own = {debt.facts.run_id for debt in debts.values()}
+    reports = [
+        Report(debt.facts.run_id, debt.facts.occurrence_id, token, debt.result)
+        for token, debt in debts.items()
+        if debt.result is not None
+    ]
+    gone = [token for token, debt in debts.items() if debt.gone]
+    rows = TaskRun.objects.filter(claim_token__in=gone, state__in=RUN_HELD).exclude(id__in=own)
+    unbegun = defaultdict(list)
+    for run in rows:
+        if run.claim_token is not None and run.state == RunState.CLAIMED:
+            unbegun[run.claim_token].append(run.id)
+        elif run.claim_token is not None:
+            company = debts[run.claim_token].company
+            reports.append(Report(run.id, run.occurrence_id, run.claim_token, company))
+    return reports, unbegun
 
 
 def exit_status(pid: int) -> str | None:

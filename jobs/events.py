@@ -18,6 +18,7 @@ class Event(StrEnum):
     RUN_RESENT = "run.resent"
     ATTEMPT_FAILED = "attempt.failed"
     ATTEMPT_LOST = "attempt.lost"
+    ATTEMPT_ENDED = "attempt.ended"
     ATTEMPT_FENCED = "attempt.fenced"
     SUPERVISOR_TROUBLED = "supervisor.troubled"
     BEAT_TICKED = "beat.ticked"
