@@ -4,18 +4,20 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 PAGES = (
-    ("Jobs", "event_repeat", "jobs_job", "jobs.view_job"),
-    ("Occurrences", "event", "occurrences_occurrence", "occurrences.view_occurrence"),
-    ("Runs", "play_circle", "occurrences_taskrun", "occurrences.view_taskrun"),
-    ("Attempts", "replay", "occurrences_attempt", "occurrences.view_attempt"),
-    ("Pools", "select_check_box", "occurrences_pool", "occurrences.view_pool"),
-    ("Beats", "favorite", "beat_beat", "beat.view_beat"),
+    ("Overview", "space_dashboard", "admin:index", "occurrences.view_occurrence"),
+    ("Timeline", "view_timeline", "console:timeline", "occurrences.view_occurrence"),
+    ("Jobs", "event_repeat", "admin:jobs_job_changelist", "jobs.view_job"),
+    ("Occurrences", "event", "admin:occurrences_occurrence_changelist", "occurrences.view_occurrence"),
+    ("Runs", "play_circle", "admin:occurrences_taskrun_changelist", "occurrences.view_taskrun"),
+    ("Attempts", "replay", "admin:occurrences_attempt_changelist", "occurrences.view_attempt"),
+    ("Pools", "select_check_box", "admin:occurrences_pool_changelist", "occurrences.view_pool"),
+    ("Beats", "favorite", "admin:beat_beat_changelist", "beat.view_beat"),
 )
 
 
 def navigation(request: HttpRequest) -> list[dict[str, object]]:
     items = [
-        {"title": title, "icon": icon, "link": reverse(f"admin:{page}_changelist")}
+        {"title": title, "icon": icon, "link": reverse(page)}
         for title, icon, page, permission in PAGES
         if request.user.has_perm(permission)
     ]

@@ -113,27 +113,32 @@ def list_url(model: str, **lookups: str | UUID) -> str:
 
 
 def instant(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString | str:
-    """UTC, and below it the job's own clock where that differs."""
+    """On the job's own clock, UTC on hover; where it names no zone, UTC."""
     if value is None:
         return NOTHING
-    shown = format_html('<span class="whitespace-nowrap">{} UTC</span>', _clock(value.astimezone(UTC)))
-    if zone is None or zone.key == "UTC":
-        return shown
-    local = f"{_clock(value.astimezone(zone))} {zone.key}"
-    return format_html('{}<span class="block text-subtle text-xs whitespace-nowrap">{}</span>', shown, local)
+    at, name = value.astimezone(zone or UTC), zone.key if zone else "UTC"
+    return format_html(
+        '<time class="whitespace-nowrap" datetime="{}" title="{} UTC">{} {}</time>',
+        value.astimezone(UTC).isoformat(),
+        _clock(value.astimezone(UTC), exact=True),
+        _clock(at),
+        name,
+    )
 
 
-def _clock(value: datetime) -> str:
-    return f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value:%f}"[:4] if value.microsecond else "")
+def _clock(value: datetime, *, exact: bool = False) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value:%f}"[:4] if exact and value.microsecond else "")
 
 
 def span(value: timedelta | None) -> SafeString | str:
     return (
-        NOTHING if value is None else format_html('<span class="whitespace-nowrap">{}</span>', _span(value))
+        NOTHING
+        if value is None
+        else format_html('<span class="whitespace-nowrap">{}</span>', said_span(value))
     )
 
 
-def _span(value: timedelta) -> str:
+def said_span(value: timedelta) -> str:
     seconds = value.total_seconds()
     if seconds < 60:  # noqa: PLR2004 - a minute
         return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from django.templatetags.static import static
+
 from scheduler_project import environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -20,6 +22,7 @@ DATABASES = {"default": environment.database(os.environ, VAR_DIR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
+    "console",  # before the theme: its templates add the counters to every page
     "unfold",
     "unfold.contrib.filters",
     "django.contrib.admin",
@@ -35,7 +38,6 @@ INSTALLED_APPS = [
     "recovery",
     "beat",
     "polling",
-    "console",
     "scheduler_project",
     *environment.apps(os.environ),
 ]
@@ -159,6 +161,20 @@ LOGGING = {
     "loggers": {"celery.utils.functional": {"level": "WARNING"}},
 }
 
+# Indigo, weight by weight: calm beside the colours of states, and none of them.
+PRIMARY = {
+    "50": "oklch(96.2% .018 272.314)",
+    "100": "oklch(93% .034 272.788)",
+    "200": "oklch(87% .065 274.039)",
+    "300": "oklch(78.5% .115 274.713)",
+    "400": "oklch(67.3% .182 276.935)",
+    "500": "oklch(62% .18 277)",
+    "600": "oklch(51.1% .2 277)",
+    "700": "oklch(45.7% .2 277.023)",
+    "800": "oklch(39.8% .17 277.366)",
+    "900": "oklch(35.9% .144 278.697)",
+    "950": "oklch(25.7% .09 281.288)",
+}
 UNFOLD = {
     "SITE_TITLE": "Punctual",
     "SITE_HEADER": "Punctual",
@@ -166,5 +182,10 @@ UNFOLD = {
     "SITE_SYMBOL": "schedule",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
+    "STYLES": [lambda _request: static("jobs/punctual.css")],
+    "SCRIPTS": [lambda _request: static("console/live.js")],
+    "COLORS": {"primary": PRIMARY},
+    "GLOBAL_CALLBACK": "console.context.everywhere",
+    "DASHBOARD_CALLBACK": "console.context.dashboard",
     "SIDEBAR": {"show_all_applications": True, "navigation": "console.sidebar.navigation"},
 }

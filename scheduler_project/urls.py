@@ -1,10 +1,11 @@
 """Paths → views."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", include("console.urls")),
     path("admin/", admin.site.urls),
 ]

@@ -1,4 +1,4 @@
-"""What the operator reads: UTC first, the job's own clock below, spans in units people use."""
+"""What the operator reads: the job's own clock, UTC on hover, spans in units people use."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -14,10 +14,10 @@ pytestmark = pytest.mark.req("OPS-2")
 AT = datetime(2026, 7, 1, 22, 30, tzinfo=UTC)
 
 
-def test_an_instant_is_shown_in_utc_and_on_the_jobs_clock() -> None:
+def test_an_instant_is_shown_on_the_jobs_clock_and_in_utc_on_hover() -> None:
     text = instant(AT, ZoneInfo("Europe/Berlin"))
-    assert "2026-07-01 22:30:00 UTC" in text
-    assert "2026-07-02 00:30:00 Europe/Berlin" in text
+    assert 'title="2026-07-01 22:30:00 UTC"' in text
+    assert ">2026-07-02 00:30:00 Europe/Berlin<" in text
 
 
 def test_utc_is_not_repeated() -> None:
@@ -25,8 +25,10 @@ def test_utc_is_not_repeated() -> None:
     assert instant(None) == NOTHING
 
 
-def test_a_fraction_of_a_second_is_kept_to_the_millisecond() -> None:
-    assert "22:30:00.250 UTC" in instant(AT + timedelta(milliseconds=250))
+def test_a_fraction_of_a_second_is_kept_for_whoever_asks() -> None:
+    text = instant(AT + timedelta(milliseconds=250))
+    assert 'title="2026-07-01 22:30:00.250 UTC"' in text
+    assert ">2026-07-01 22:30:00 UTC<" in text
 
 
 @pytest.mark.parametrize(

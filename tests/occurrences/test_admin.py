@@ -94,7 +94,7 @@ def test_newest_come_first_on_every_level(root: Client, now: datetime) -> None:
         make_attempt(make_run(make_occurrence(job, now - days * DAY), task))
     for kind in KINDS:
         text = page(root, f"/admin/occurrences/{kind}/")
-        days_shown = re.findall(r"2026-01-0(\d) 12:00:00 UTC</span>", text)
+        days_shown = re.findall(r"2026-01-0(\d) 12:00:00 UTC</time>", text)
         assert days_shown == sorted(days_shown, reverse=True), kind
         assert set(days_shown) == {"5", "4", "3"}
 

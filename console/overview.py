@@ -1,0 +1,116 @@
+"""Now → everything the overview shows, in a fixed number of queries."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Max, Min
+from django.utils.safestring import SafeString
+
+from beat.models import Beat
+from console import activity
+from jobs.models import Job
+from occurrences.models import Occurrence, TaskRun
+from occurrences.states import RUN_HELD, OccurrenceState, RunState
+
+SHOWN = 8
+FAILED = (OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.COMPLETED_WITH_ERRORS)
+RECENT = timedelta(hours=24)
+SILENT_AFTER = timedelta(seconds=10)
+WAITS_LONG = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class Failing:
+    job: Job
+    failures: int
+    last: datetime
+
+
+@dataclass(frozen=True)
+class Ticking:
+    """A beat and how long ago it last ticked, in the database's time."""
+
+    name: str
+    age: timedelta
+    lag: timedelta
+
+    @property
+    def silent(self) -> bool:
+        return self.age > SILENT_AFTER
+
+
+@dataclass(frozen=True)
+class Worker:
+    name: str
+    runs: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    now: datetime
+    starts: SafeString
+    beats: list[Ticking]
+    workers: list[Worker]
+    queue_age: timedelta | None
+    failing: list[Failing]
+    running: list[Occurrence]
+    upcoming: list[Occurrence]
+
+    @property
+    def queue_waits_long(self) -> bool:
+        return self.queue_age is not None and self.queue_age > WAITS_LONG
+
+
+def overview(now: datetime) -> Overview:
+    return Overview(
+        now=now,
+        starts=activity.chart(activity.added(activity.read(now), activity.projected(now)), now),
+        beats=beats(now),
+        workers=workers(),
+        queue_age=queue_age(now),
+        failing=failing(now),
+        running=list(_light(Occurrence.objects.active()).order_by("scheduled_for")[:SHOWN]),
+        upcoming=list(_light(_pending()).order_by("run_at")[:SHOWN]),
+    )
+
+
+def beats(now: datetime) -> list[Ticking]:
+    rows = Beat.objects.order_by("-ticked_at")[:SHOWN]
+    return [Ticking(row.name, max(now - row.ticked_at, timedelta()), row.lag) for row in rows]
+
+
+def workers() -> list[Worker]:
+    """Those that hold a run; one that has nothing to do holds none."""
+    held = TaskRun.objects.filter(state__in=RUN_HELD).order_by()
+    grouped = (
+        held.values_list("claimed_by")
+        .annotate(found=Count("pk"), oldest=Min("started_at"))
+        .order_by("-found")
+    )
+    return [Worker(name, runs, oldest) for name, runs, oldest in grouped[:SHOWN]]
+
+
+def queue_age(now: datetime) -> timedelta | None:
+    """How long the oldest message has waited for a worker; None: none is waiting."""
+    waiting = TaskRun.objects.filter(state=RunState.SCHEDULED, dispatched_at__lte=now)
+    oldest = waiting.aggregate(oldest=Min("dispatched_at"))["oldest"]
+    return None if oldest is None else max(now - oldest, timedelta())
+
+
+def failing(now: datetime) -> list[Failing]:
+    """The jobs that failed most often in the last day."""
+    failed = Occurrence.objects.filter(state__in=FAILED, scheduled_for__gte=now - RECENT).order_by()
+    counted = failed.values_list("job").annotate(found=Count("pk"), last=Max("scheduled_for"))
+    worst = list(counted.order_by("-found", "-last")[:SHOWN])
+    jobs = Job.objects.in_bulk([job for job, _, _ in worst])
+    return [Failing(jobs[job], count, last) for job, count, last in worst]
+
+
+def _pending() -> Any:
+    return Occurrence.objects.filter(state=OccurrenceState.PENDING)
+
+
+def _light(rows: Any) -> Any:
+    return rows.select_related("job").defer("config", "args", "report", "overrides")

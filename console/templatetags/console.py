@@ -1,0 +1,64 @@
+"""Values of the console's templates → what is shown; the same words as in the lists."""
+
+from datetime import datetime, timedelta
+
+from django import template
+from django.db.models import Model
+from django.utils.safestring import SafeString
+
+from console.overview import Ticking
+from jobs.display import NOTHING, instant, link, said_span, zone_of
+from jobs.display import badge as drawn_badge
+from jobs.models import Job
+from occurrences.badges import state_badge
+from occurrences.models import Occurrence
+from occurrences.states import OccurrenceState
+
+register = template.Library()
+
+
+@register.filter
+def at(value: datetime) -> SafeString | str:
+    return instant(value)
+
+
+@register.filter
+def on_clock_of(value: datetime, job: Job) -> SafeString | str:
+    return instant(value, zone_of(job))
+
+
+@register.filter
+def since(now: datetime, past: datetime | None) -> str:
+    return NOTHING if past is None else said_span(max(now - past, timedelta()))
+
+
+@register.filter
+def until(future: datetime, now: datetime) -> str:
+    return "overdue" if future <= now else said_span(future - now)
+
+
+@register.filter
+def span(value: timedelta) -> str:
+    return said_span(value)
+
+
+@register.filter
+def row_link(row: Model, text: str) -> SafeString:
+    return link(row, text)
+
+
+@register.filter
+def badge(occurrence: Occurrence) -> SafeString:
+    return state_badge(OccurrenceState(occurrence.state), occurrence.reason)
+
+
+@register.filter
+def beat_badge(beat: Ticking) -> SafeString:
+    if beat.silent:
+        return drawn_badge("silent", "bad", "cross", title="It may have been stopped on purpose.")
+    return drawn_badge("ticking", "good", "play")
+
+
+@register.filter
+def busy_badge(word: str) -> SafeString:
+    return drawn_badge(word, "busy", "play")
