@@ -96,6 +96,7 @@ def _ready(run: TaskRun) -> Ready:
         mode=occurrence.config["mode"],
         queue=run.policy["queue"],
         task_timeout=run.policy["task_timeout"],
+        bundle=run.policy["bundle"],
     )
 
 
