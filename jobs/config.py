@@ -68,7 +68,6 @@ class Config:
     pool: str = "default"
     priority: int = 0
     queue: str = "default"
-    bundle: bool = True
     spread: str | None = None
     retention: timedelta | None = None
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -117,12 +116,6 @@ def _recovered(value: object) -> int:
     if _count(value) > MOST_RECOVERED:
         raise ValueError(f"expected a whole number from 1 to {MOST_RECOVERED}")
     return _count(value)
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("expected true or false")
-    return value
 
 
 def _name(value: object) -> str:
@@ -181,11 +174,10 @@ KEYS: Mapping[str, Key] = {
     "pool": Key(_name),
     "priority": Key(_priority),
     "queue": Key(_name),
-    "bundle": Key(_flag),
     "spread": Key(partial(_optional, _spread)),
     "retention": Key(partial(_optional, duration), _dump_optional),
 }
-TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "queue", "bundle"})
+TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "queue"})
 
 
 def normalized(

@@ -50,13 +50,12 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Section:
-    """A table below a row's fields, and the way to the whole list; or a drawing instead of a table."""
+    """A table below a row's fields, and the way to the whole list."""
 
     title: str
-    headers: Sequence[str] = ()
-    rows: Sequence[Sequence[object]] = ()
+    headers: Sequence[str]
+    rows: Sequence[Sequence[object]]
     more: str = ""
-    content: SafeString | str = ""
 
     @property
     def table(self) -> dict[str, object]:
@@ -127,14 +126,6 @@ def instant(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString 
     )
 
 
-def both_clocks(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString | str:
-    """The job's own clock, and UTC below it where that differs."""
-    if value is None or zone is None or zone.key == "UTC":
-        return instant(value)
-    utc = _clock(value.astimezone(UTC))
-    return format_html('{}<span class="block text-subtle text-xs">{} UTC</span>', instant(value, zone), utc)
-
-
 def _clock(value: datetime, *, exact: bool = False) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value:%f}"[:4] if exact and value.microsecond else "")
 
@@ -167,14 +158,8 @@ def document(value: Any) -> SafeString | str:
 def preformatted(text: str) -> SafeString | str:
     if not text:
         return NOTHING
-    return format_html('<pre class="output">{}</pre>', text)
-
-
-def folded(summary: str, content: SafeString | str) -> SafeString | str:
-    """Shown when asked for; nothing to show folds nothing."""
-    if content == NOTHING:
-        return NOTHING
-    return format_html('<details class="fold"><summary>{}</summary>{}</details>', summary, content)
+    style = "white-space: pre-wrap; overflow-wrap: anywhere"
+    return format_html('<pre class="text-xs" style="{}">{}</pre>', style, text)
 
 
 def zone_of(job: Job) -> ZoneInfo | None:

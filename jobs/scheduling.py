@@ -24,6 +24,13 @@ def task_config(job: Job, task: Task, overrides: Mapping[str, Any] | None = None
     return _effective(_key(layers))
 
 
+def stored_config(job: str, task: str = "{}", overrides: Mapping[str, Any] | None = None) -> Config:
+    """The same from the JSON texts as stored: nothing is parsed that was parsed before."""
+    layers = {"platform": json.dumps(platform()), "job": job, "task": task}
+    named = [f'"{layer}": {text}' for layer, text in layers.items()]
+    return _effective("{" + ", ".join([*named, f'"occurrence": {json.dumps(overrides or {})}']) + "}")
+
+
 def _key(layers: dict[str, Any]) -> str:
     return json.dumps(layers)
 
@@ -38,12 +45,12 @@ def platform() -> dict[str, Any]:
     return normalized(getattr(settings, "PUNCTUAL", {}), owner="settings.PUNCTUAL")
 
 
-def schedule_of(job: Job) -> schedules.Schedule:
+def schedule_of(job: Job, config: Config | None = None) -> schedules.Schedule:
     """Anchored at the job's creation: intervals count from there, nothing is owed before it."""
     return schedules.parse(
         job.schedule,
         reference=job.created_at,
-        timezone=job_config(job).timezone,
+        timezone=(config or job_config(job)).timezone,
         trigger_id=job.name,
     )
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from uuid import UUID
 
 from jobs.config import Overlap
-from jobs.models import Job
-from occurrences.models import Cause, Occurrence
+from occurrences.due import Due
+from occurrences.models import Cause
 
 NO_TASKS = "no tasks"
 BROKEN = "unusable configuration"
@@ -31,19 +31,19 @@ class Facts:
 
 @dataclass(frozen=True)
 class Admission:
-    fire: tuple[Occurrence, ...] = ()
-    queue: Mapping[str, list[Occurrence]] = field(default_factory=dict)
+    fire: tuple[Due, ...] = ()
+    queue: Mapping[str, list[Due]] = field(default_factory=dict)
     skip: Mapping[str, list[UUID]] = field(default_factory=dict)
     miss: tuple[UUID, ...] = ()
 
 
-def admit(due: Iterable[Occurrence], facts: Facts) -> Admission:
+def admit(due: Iterable[Due], facts: Facts) -> Admission:
     """Slots go by priority, then by chosen time; within a job the earlier one comes first."""
     taken = set(facts.busy)
     used: Counter[str] = Counter()
     started: Counter[UUID] = Counter()
-    fire: list[Occurrence] = []
-    queue: dict[str, list[Occurrence]] = {}
+    fire: list[Due] = []
+    queue: dict[str, list[Due]] = {}
     skip: dict[str, list[UUID]] = {}
     miss: list[UUID] = []
     for row in sorted(due, key=in_line):
@@ -65,12 +65,12 @@ def admit(due: Iterable[Occurrence], facts: Facts) -> Admission:
     return Admission(tuple(fire), queue, skip, tuple(miss))
 
 
-def in_line(row: Occurrence) -> tuple[int, datetime, UUID]:
+def in_line(row: Due) -> tuple[int, datetime, UUID]:
     return (-row.priority, row.run_at, row.id)
 
 
-def _wait_or_skip(row: Occurrence, queue: dict[str, list[Occurrence]], skip: dict[str, list[UUID]]) -> None:
-    overlap = Overlap(row.config["overlap"])
+def _wait_or_skip(row: Due, queue: dict[str, list[Due]], skip: dict[str, list[UUID]]) -> None:
+    overlap = Overlap(row.overlap)
     # What a recovery strategy decided to run shall run: one after the other, not skipped by its own kind.
     if overlap is Overlap.SKIP and row.cause != Cause.RECOVERY:
         skip.setdefault("overlap", []).append(row.id)
@@ -83,29 +83,20 @@ def _wait_or_skip(row: Occurrence, queue: dict[str, list[Occurrence]], skip: dic
     waiting.append(row)
 
 
-def _counts(row: Occurrence) -> int:
+def _counts(row: Due) -> int:
     """`max` bounds what the schedule starts; a manual run or a replay is beside it."""
     return int(row.cause in (Cause.SCHEDULE, Cause.RECOVERY))
 
 
-def _refusal(row: Occurrence, facts: Facts, started: Mapping[UUID, int]) -> str:
+def _refusal(row: Due, facts: Facts, started: Mapping[UUID, int]) -> str:
     """Why it must not run at all; a manual run goes ahead even when the schedule is held."""
-    job = row.job
-    if job.id in facts.broken:
+    if row.job_id in facts.broken:
         return BROKEN
-    if job.id not in facts.with_tasks:
+    if row.job_id not in facts.with_tasks:
         return NO_TASKS
     if row.cause == Cause.MANUAL:
         return ""
-    left = facts.starts_left.get(job.id)
-    if left is not None and _counts(row) and started[job.id] >= left:
+    left = facts.starts_left.get(row.job_id)
+    if left is not None and _counts(row) and started[row.job_id] >= left:
         return MAX_REACHED
-    return _held(job)
-
-
-def _held(job: Job) -> str:
-    if job.removed:
-        return "removed"
-    if not job.enabled:
-        return "stopped"
-    return "paused" if job.paused else ""
+    return row.held

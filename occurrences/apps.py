@@ -1,6 +1,7 @@
 """Registers the ledger with Django, its triggers with `migrate`, and its doors with `jobs`."""
 
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 
@@ -9,7 +10,8 @@ class OccurrencesConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs.ledger import connect
-        from occurrences import ledger, triggers
+        from occurrences import instants, ledger, triggers
 
         connect(ledger)
+        connection_created.connect(instants.read_fast, dispatch_uid="punctual-instants")
         post_migrate.connect(triggers.install, sender=self, dispatch_uid="punctual-triggers")

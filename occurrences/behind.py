@@ -110,7 +110,7 @@ def look(cursors: Iterable[Cursor], now: datetime, *, closing: bool) -> Behind:
 def _known(jobs: list[UUID]) -> dict[UUID, set[datetime]]:
     """Instants after what is settled that have a row: planned ahead, or dealt with by an operator."""
     ahead = Q(scheduled_for__gt=F("job__cursor__settled_until"))
-    rows = Occurrence.objects.filter(ahead, job__in=jobs)
+    rows = Occurrence.objects.filter(ahead, job__any=jobs)
     found: dict[UUID, set[datetime]] = {}
     for job, instant in rows.values_list("job_id", "scheduled_for"):
         found.setdefault(job, set()).add(instant)
@@ -119,6 +119,6 @@ def _known(jobs: list[UUID]) -> dict[UUID, set[datetime]]:
 
 def _open(jobs: list[UUID], now: datetime) -> dict[UUID, int]:
     waiting = (OccurrenceState.PENDING, OccurrenceState.QUEUED)
-    rows = Occurrence.objects.filter(job__in=jobs, state__in=waiting, scheduled_for__lte=now)
+    rows = Occurrence.objects.filter(job__any=jobs, state__in=waiting, scheduled_for__lte=now)
     counted = rows.order_by().values("job").annotate(count=Count("pk"))
     return {row["job"]: row["count"] for row in counted}

@@ -13,15 +13,17 @@ from uuid import UUID
 
 from django.db import transaction
 
-from occurrences import transitions
+from occurrences import due, transitions
 from occurrences.admission import KEEPS_LATEST, SUPERSEDED, Admission, Facts, admit
+from occurrences.arrays import Ids
+from occurrences.due import Due
 from occurrences.models import Cursor, Occurrence
 from occurrences.opening import open_occurrences, starts_left_of, steps_of
 from occurrences.pools import free_slots, with_lines
 from occurrences.ready import Ready
 from occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
 
-BATCH = 500
+BATCH = 1000
 
 
 @dataclass(frozen=True)
@@ -49,25 +51,32 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
     if not Occurrence.objects.due(now).timely(now).exists():
         return Fired()
     with transaction.atomic():
-        due = Occurrence.objects.due(now).timely(now).select_related("job").order_by("run_at", "id")
-        rows = list(due.select_for_update(of=("self",), skip_locked=True, no_key=True)[:limit])
-        starts = _try_cursors({row.job_id for row in rows})
-        mine = [row for row in rows if row.job_id in starts]
+        rows = _try_rows(now, limit)
+        starts = _try_cursors(set(rows.values()), now)
+        jobs = Ids(starts)
+        mine = due.read([id_ for id_, job in rows.items() if job in starts], state=OccurrenceState.PENDING)
         if not mine:
             return Fired(contended=len(rows))
-        steps, broken = steps_of(starts)
-        left = starts_left_of((row.job for row in mine), starts)
-        facts = Facts(now, steps.keys(), _occupied(starts), broken, left, _free({row.pool for row in mine}))
+        steps, broken = steps_of(jobs)
+        left = starts_left_of(mine, starts)
+        facts = Facts(now, steps.keys(), _occupied(jobs), broken, left, _free({row.pool for row in mine}))
         admission = admit(mine, facts)
         _write(admission, now)
         ready = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
     return _result(admission, ready, contended=len(rows) - len(mine))
 
 
+def _try_rows(now: datetime, limit: int) -> dict[UUID, UUID]:
+    """Due rows that could be locked at once, each with its job."""
+    rows = Occurrence.objects.due(now).timely(now).order_by("run_at", "id")
+    locked = rows.select_for_update(skip_locked=True, no_key=True)
+    return dict(locked.values_list("id", "job_id")[:limit])
+
+
 def _occupied(jobs: Collection[UUID]) -> set[UUID]:
     """Jobs with an exclusive occurrence under way or in line: a newcomer comes after it."""
     states = (OccurrenceState.QUEUED, *OCCURRENCE_ACTIVE)
-    ahead = Occurrence.objects.filter(job__in=jobs, state__in=states, exclusive=True)
+    ahead = Occurrence.objects.filter(job__any=jobs, state__in=states, exclusive=True)
     return set(ahead.values_list("job_id", flat=True))
 
 
@@ -87,19 +96,23 @@ def _write(admission: Admission, now: datetime) -> None:
     _supersede(admission.queue.get("overlap", []), now)
 
 
-def _supersede(queued: Collection[Occurrence], now: datetime) -> None:
+def _supersede(queued: Collection[Due], now: datetime) -> None:
     """Of a job that keeps the latest only, whoever waited before gives way."""
-    latest = [row for row in queued if row.config["overlap"] in KEEPS_LATEST]
+    latest = [row for row in queued if row.overlap in KEEPS_LATEST]
     if latest:
-        waiting = Occurrence.objects.waiting().filter(job__in=[row.job_id for row in latest])
+        waiting = Occurrence.objects.waiting().filter(job__any=[row.job_id for row in latest])
         older = waiting.exclude(id__in=[row.id for row in latest]).values_list("id", flat=True)
         transitions.skip(list(older), reason=SUPERSEDED, now=now)
 
 
-def _try_cursors(jobs: Collection[UUID]) -> dict[UUID, int]:
-    """The jobs whose cursor could be locked at once, with the starts they have had."""
-    rows = Cursor.objects.filter(job__in=jobs).order_by("job_id")
-    return dict(rows.select_for_update(skip_locked=True, no_key=True).values_list("job_id", "starts"))
+def _try_cursors(jobs: Collection[UUID], now: datetime) -> dict[UUID, int]:
+    """The jobs whose cursor could be locked at once, with the starts they have had.
+
+    One that was edited and is not yet planned anew is left alone: what it planned before may be void.
+    """
+    rows = Cursor.objects.filter(job__any=jobs).exclude(planned_until=None, plan_at__lte=now)
+    locked = rows.order_by("job_id").select_for_update(skip_locked=True, no_key=True)
+    return dict(locked.values_list("job_id", "starts"))
 
 
 def _result(admission: Admission, ready: tuple[Ready, ...], *, contended: int) -> Fired:

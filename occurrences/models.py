@@ -11,6 +11,7 @@ from django.db.models import F, Q
 
 from jobs.ids import shown
 from jobs.models import Job, Task
+from occurrences import arrays  # noqa: F401 - registers the lookup `any`
 from occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,

@@ -1,63 +1,91 @@
 """Admitted occurrences → their task runs inserted, moved to dispatched; the runs that may start."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, F, TextField, Value, When
+from django.db.models.functions import Cast
 
 from jobs.config import TASK_KEYS, Mode
 from jobs.errors import PunctualError
 from jobs.events import Event, emit
 from jobs.models import Job, Task
-from jobs.scheduling import schedule_of, task_config
+from jobs.scheduling import schedule_of, stored_config
 from occurrences import transitions
 from occurrences.choosing import starts_left
+from occurrences.due import Due
 from occurrences.ids import run_id
-from occurrences.models import Cause, Cursor, Occurrence, TaskRun
+from occurrences.models import Cause, Cursor, TaskRun
 from occurrences.ready import Ready
+from occurrences.writing import insert_missing
 from schedules import ScheduleError
 
-Steps = dict[UUID, list[tuple[Task, dict[str, Any]]]]  # job → its tasks, each with its policy
+
+class Step(NamedTuple):
+    """A task of a job, as it would run; the configurations are the stored texts."""
+
+    task_id: UUID
+    name: str
+    position: int
+    policy: dict[str, Any]
+    job_config: str
+    task_config: str
+
+
+Steps = dict[UUID, list[Step]]
 
 
 def open_occurrences(
-    occurrences: Iterable[Occurrence], steps: Steps, *, now: datetime, bounded: Collection[UUID] = ()
+    occurrences: Iterable[Due], steps: Steps, *, now: datetime, bounded: Collection[UUID] = ()
 ) -> tuple[Ready, ...]:
     """`bounded` are the jobs whose schedule has a `max`: their starts are counted."""
     opened = list(occurrences)
     if not opened:
         return ()
-    runs = [run for row in opened for run in _runs(row, steps[row.job_id], now)]
-    TaskRun.objects.bulk_create(sorted(runs, key=attrgetter("id")), ignore_conflicts=True, batch_size=1000)
+    rows: list[dict[str, Any]] = []
+    ready: list[Ready] = []
+    for row in opened:
+        for run, told in _runs(row, steps[row.job_id], now):
+            rows.append(run)
+            if run["available_at"] is not None:
+                ready.append(told)
+    insert_missing(TaskRun, rows)
     transitions.fire([row.id for row in opened], now=now)
     _count_starts(row for row in opened if row.job_id in set(bounded))
-    return tuple(_ready(run) for run in runs if run.available_at is not None)
+    return tuple(ready)
 
 
 def steps_of(jobs: Collection[UUID]) -> tuple[Steps, set[UUID]]:
     """What each job would run. Rows can be edited by any road: a broken job must not stop the others."""
     steps: Steps = {}
     broken: set[UUID] = set()
-    current = Task.objects.current().filter(job__in=jobs).select_related("job")
-    for task in current.order_by("job_id", "position"):
+    policies: dict[tuple[str, str], dict[str, Any]] = {}  # most tasks share a few configurations
+    current = Task.objects.current().filter(job__any=jobs).order_by("job_id", "position")
+    texts = (Cast("job__config", TextField()), Cast("config", TextField()))
+    for job, job_name, task, name, position, *stored in current.values_list(
+        "job_id", "job__name", "id", "name", "position", *texts
+    ):
+        layers = (stored[0], stored[1])
         try:
-            policy = task_config(task.job, task).dumped(TASK_KEYS)
+            if layers not in policies:
+                policies[layers] = stored_config(*layers).dumped(TASK_KEYS)
         except PunctualError as error:
-            broken.add(task.job_id)
-            emit(Event.JOB_UNPLANNABLE, job=task.job.name, problem=error)
+            broken.add(job)
+            emit(Event.JOB_UNPLANNABLE, job=job_name, problem=error)
         else:
-            steps.setdefault(task.job_id, []).append((task, policy))
+            steps.setdefault(job, []).append(Step(task, name, position, policies[layers], *layers))
     return {job: found for job, found in steps.items() if job not in broken}, broken
 
 
-def starts_left_of(jobs: Iterable[Job], starts: dict[UUID, int]) -> dict[UUID, int]:
+def starts_left_of(rows: Iterable[Due], starts: dict[UUID, int]) -> dict[UUID, int]:
     """Only jobs with a `max`; `starts` comes from their locked cursors."""
+    # The option cannot be set without its name being written, so the many others need no parsing.
+    named = {row.job_id for row in rows if "max" in row.schedule.lower()}
     left: dict[UUID, int] = {}
-    for job in jobs:
+    for job in Job.objects.filter(id__any=named) if named else ():
         try:
             found = starts_left(schedule_of(job), starts[job.id])
         except (ScheduleError, PunctualError):
@@ -67,43 +95,45 @@ def starts_left_of(jobs: Iterable[Job], starts: dict[UUID, int]) -> dict[UUID, i
     return left
 
 
-def _runs(
-    occurrence: Occurrence, steps: list[tuple[Task, dict[str, Any]]], now: datetime
-) -> Iterable[TaskRun]:
-    parallel = occurrence.config["mode"] == Mode.PARALLEL
-    for index, (task, policy) in enumerate(steps):
-        own = occurrence.overrides
-        yield TaskRun(
-            id=run_id(occurrence.id, task.id),
-            occurrence=occurrence,
-            task=task,
-            position=task.position,
-            policy=task_config(occurrence.job, task, own).dumped(TASK_KEYS) if own else policy,
-            available_at=now if parallel or index == 0 else None,
-        )
+def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[dict[str, Any], Ready]]:
+    parallel = occurrence.mode == Mode.PARALLEL
+    for index, step in enumerate(steps):
+        policy = _own_policy(step, occurrence.overrides) if occurrence.overrides else step.policy
+        id_ = run_id(occurrence.id, step.task_id)
+        row = {
+            "id": id_,
+            "occurrence_id": occurrence.id,
+            "task_id": step.task_id,
+            "position": step.position,
+            "policy": policy,
+            "available_at": now if parallel or index == 0 else None,
+        }
+        yield row, _ready(id_, occurrence, step, policy)
 
 
-def _ready(run: TaskRun) -> Ready:
-    occurrence = run.occurrence
+def _own_policy(step: Step, overrides: dict[str, Any]) -> dict[str, Any]:
+    return stored_config(step.job_config, step.task_config, overrides).dumped(TASK_KEYS)
+
+
+def _ready(run: UUID, occurrence: Due, step: Step, policy: dict[str, Any]) -> Ready:
     return Ready(
-        run_id=run.id,
+        run_id=run,
         occurrence_id=occurrence.id,
-        task_id=run.task_id,
+        task_id=step.task_id,
         attempts_made=0,
-        job=occurrence.job.name,
-        task=run.task.name,
+        job=occurrence.job,
+        task=step.name,
         scheduled_for=occurrence.scheduled_for,
-        mode=occurrence.config["mode"],
-        queue=run.policy["queue"],
-        task_timeout=run.policy["task_timeout"],
-        bundle=run.policy["bundle"],
+        mode=occurrence.mode,
+        queue=policy["queue"],
+        task_timeout=policy["task_timeout"],
     )
 
 
-def _count_starts(opened: Iterable[Occurrence]) -> None:
+def _count_starts(opened: Iterable[Due]) -> None:
     """The cursors are held, so adding is safe; one statement for all of them."""
     counted = (Cause.SCHEDULE, Cause.RECOVERY)
     starts = Counter(row.job_id for row in opened if row.cause in counted)
     if starts:
         more = Case(*(When(job_id=job, then=Value(count)) for job, count in starts.items()))
-        Cursor.objects.filter(job__in=starts).update(starts=F("starts") + more)
+        Cursor.objects.filter(job__any=starts).update(starts=F("starts") + more)

@@ -24,7 +24,6 @@ class Ready(NamedTuple):
     mode: str
     queue: str
     task_timeout: str
-    bundle: bool
 
 
 # In the order of the fields above.
@@ -39,7 +38,6 @@ COLUMNS = (
     "occurrence__config__mode",
     "policy__queue",
     "policy__task_timeout",
-    "policy__bundle",
 )
 
 
@@ -47,11 +45,11 @@ def held(run_ids: Collection[UUID], lost_since: datetime | None = None) -> set[U
     """Those that may be sent now, locked; what another process is sending at this moment is left to it."""
     unsent = Q(dispatched_at=None)
     due = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
-    rows = TaskRun.objects.filter(due, id__in=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
+    rows = TaskRun.objects.filter(due, id__any=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
     return set(rows.select_for_update(skip_locked=True, no_key=True).values_list("id", flat=True))
 
 
 def read(run_ids: Collection[UUID]) -> list[Ready]:
     """The runs of an occurrence stand together, in order."""
-    rows = TaskRun.objects.filter(id__in=run_ids).order_by("occurrence_id", "position")
+    rows = TaskRun.objects.filter(id__any=run_ids).order_by("occurrence_id", "position")
     return [Ready(*row) for row in rows.values_list(*COLUMNS)]

@@ -109,7 +109,7 @@ def finalize(ids: Ids, *, now: datetime) -> int:
 def _move(ids: Ids, target: OccurrenceState, **columns: Any) -> int:
     if not ids:
         return 0
-    rows = Occurrence.objects.filter(id__in=ids, state__in=occurrence_sources(target))
+    rows = Occurrence.objects.filter(id__any=ids, state__in=occurrence_sources(target))
     return rows.update(state=target, **columns)
 
 
@@ -196,7 +196,7 @@ def release(ids: Ids, *, now: datetime) -> int:
 
 
 def confirm_dispatch(ids: Ids, *, now: datetime) -> int:
-    return TaskRun.objects.filter(id__in=ids, state=RunState.SCHEDULED).update(dispatched_at=now)
+    return TaskRun.objects.filter(id__any=ids, state=RunState.SCHEDULED).update(dispatched_at=now)
 
 
 def succeed(ids: Ids, *, now: datetime) -> int:

@@ -21,6 +21,7 @@ from occurrences.ids import occurrence_id
 from occurrences.materialize import create_missing, plannable, planned_row, write_cursors
 from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.states import OccurrenceState
+from occurrences.writing import Row
 from schedules import Schedule, ScheduleError
 
 Pending = dict[UUID, list[datetime]]
@@ -96,7 +97,7 @@ def _forget(plans: dict[Cursor, Replan]) -> None:
         rows._raw_delete(rows.db)  # noqa: SLF001
 
 
-def _created(job: Job, plan: Replan, now: datetime) -> Iterable[Occurrence]:
+def _created(job: Job, plan: Replan, now: datetime) -> Iterable[Row]:
     schedule = _schedule(job)
     if schedule is None:
         return

@@ -9,11 +9,12 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
 
-from occurrences import transitions
+from occurrences import due, transitions
 from occurrences.admission import Facts, admit, in_line
 from occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
 from occurrences.opening import open_occurrences, starts_left_of, steps_of
 from occurrences.pools import free_slots
+from occurrences.states import OccurrenceState
 
 BATCH = 200
 
@@ -28,10 +29,9 @@ def admit_waiting(
     starts = _lock_cursors({job for _, job, _ in candidates})
     free = free_slots({pool for _, _, pool in candidates})
     # Looked at again under the locks: another process may have opened them meanwhile.
-    again = Occurrence.objects.waiting().filter(id__in=[id_ for id_, *_ in candidates])
-    rows = sorted(again.select_related("job"), key=in_line)
+    rows = sorted(due.read([id_ for id_, *_ in candidates], state=OccurrenceState.QUEUED), key=in_line)
     steps, broken = steps_of(starts)
-    left = starts_left_of((row.job for row in rows), starts)
+    left = starts_left_of(rows, starts)
     admission = admit(rows, Facts(now, steps.keys(), _busy(starts), broken, left, free))
     for reason, ids in sorted(admission.skip.items()):
         # Whoever does not fit is waiting already: overlap decides nothing here.
@@ -57,10 +57,10 @@ def _heads(jobs: Collection[UUID], pools: Collection[str]) -> OccurrenceQuerySet
 
 def _lock_cursors(jobs: Collection[UUID]) -> dict[UUID, int]:
     # Ordered, so that two settling workers wait for each other instead of deadlocking.
-    rows = Cursor.objects.filter(job__in=jobs).order_by("job_id")
+    rows = Cursor.objects.filter(job__any=jobs).order_by("job_id")
     return dict(rows.select_for_update(no_key=True).values_list("job_id", "starts"))
 
 
 def _busy(jobs: Collection[UUID]) -> set[UUID]:
-    active = Occurrence.objects.active().filter(job__in=jobs, exclusive=True)
+    active = Occurrence.objects.active().filter(job__any=jobs, exclusive=True)
     return set(active.values_list("job_id", flat=True))

@@ -47,12 +47,10 @@ def clone_postgres() -> Iterator[CloneDatabase]:
 
 
 @pytest.fixture(scope="session")
-def own_postgres(guardian: Guardian) -> Iterator[OwnPostgres]:
+def own_postgres(guardian: Guardian) -> OwnPostgres:
     folder = make_folder("punctual-postgres-")
     guardian.remove(folder)
-    postgres = OwnPostgres(install_postgres(folder), guardian)
-    yield postgres
-    postgres.server.stop(guardian)
+    return OwnPostgres(install_postgres(folder), guardian)  # the guardian ends it
 
 
 @pytest.fixture(scope="session")

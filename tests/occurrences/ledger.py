@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 from jobs.config import TASK_KEYS, effective
 from jobs.ids import job_id, task_id
 from jobs.models import Job, Task
+from occurrences.due import COLUMNS, Due
 from occurrences.ids import attempt_id, occurrence_id, run_id
 from occurrences.models import Attempt, Occurrence, TaskRun
 from occurrences.states import (
@@ -56,6 +57,18 @@ def an_occurrence(
     if state in OCCURRENCE_FINAL:
         row |= {"finished_at": at}
     return Occurrence(job=job, state=state, **row | columns)
+
+
+def as_due(row: Occurrence) -> Due:
+    """The facts admission reads of a row that need not be saved."""
+    paths = [path.split("__") for path in COLUMNS]
+    return Due(*(_value(row, path) for path in paths))
+
+
+def _value(row: Any, path: list[str]) -> Any:
+    for name in path:
+        row = row[name] if isinstance(row, dict) else getattr(row, name)
+    return row
 
 
 def a_run(

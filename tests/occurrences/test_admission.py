@@ -9,20 +9,21 @@ from hypothesis import strategies as st
 
 from jobs.models import Job
 from occurrences.admission import Admission, Facts, admit
-from occurrences.models import Cause, Occurrence
-from tests.occurrences.ledger import a_job, an_occurrence
+from occurrences.due import Due
+from occurrences.models import Cause
+from tests.occurrences.ledger import a_job, an_occurrence, as_due
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 JOBS = [a_job(f"job-{number}", NOW) for number in range(4)]
 moments = count()
 
 
-def due(job: Job, overlap: str = "skip", cause: Cause = Cause.SCHEDULE) -> Occurrence:
+def due(job: Job, overlap: str = "skip", cause: Cause = Cause.SCHEDULE) -> Due:
     at = NOW + timedelta(seconds=next(moments))
-    return an_occurrence(job, at, config={"overlap": overlap}, cause=cause)
+    return as_due(an_occurrence(job, at, config={"overlap": overlap}, cause=cause))
 
 
-def admitted(*rows: Occurrence, busy: Set[UUID] = frozenset(), idle: Set[UUID] = frozenset()) -> Admission:
+def admitted(*rows: Due, busy: Set[UUID] = frozenset(), idle: Set[UUID] = frozenset()) -> Admission:
     return admit(rows, Facts(NOW, {row.job_id for row in rows} - idle, busy))
 
 

@@ -9,7 +9,8 @@ from jobs.models import Job, Task
 from occurrences import ready
 from occurrences.firing import Fired, fire_due
 from occurrences.ids import run_id
-from occurrences.models import Occurrence, Pool, TaskRun
+from occurrences.materialize import plan_due
+from occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from occurrences.states import OccurrenceState
 from occurrences.waiting import admit_waiting
 from tests.occurrences.ledger import a_job, a_task, an_occurrence, saved
@@ -28,6 +29,16 @@ def make(name: str = "job", tasks: int = 1, **columns: Any) -> Job:
     return job
 
 
+def fire(now: datetime, **options: Any) -> Fired:
+    """The jobs are planned: nothing but what is due keeps the beat busy."""
+    planned()
+    return fire_due(now, **options)
+
+
+def planned() -> None:
+    Cursor.objects.update(planned_until=NOW, plan_at=NOW + timedelta(hours=1))
+
+
 def states(job: str = "job") -> list[str]:
     rows = Occurrence.objects.filter(job__name=job).order_by("scheduled_for")
     return list(rows.values_list("state", flat=True))
@@ -36,7 +47,7 @@ def states(job: str = "job") -> list[str]:
 def test_a_due_occurrence_gets_its_runs_and_is_dispatched() -> None:
     job = make(tasks=2, config={"queue": "slow"})
     row = saved(an_occurrence(job, NOW))
-    fired = fire_due(NOW)
+    fired = fire(NOW)
 
     row.refresh_from_db()
     assert (row.state, row.fired_at) == (S.DISPATCHED, NOW)
@@ -52,7 +63,7 @@ def test_a_due_occurrence_gets_its_runs_and_is_dispatched() -> None:
 @pytest.mark.req("EXE-1")
 def test_in_parallel_mode_every_run_is_released_at_once() -> None:
     saved(an_occurrence(make(tasks=3, config={"mode": "parallel"}), NOW))
-    assert len(fire_due(NOW).released) == 3
+    assert len(fire(NOW).released) == 3
 
 
 @pytest.mark.req("JOB-2")
@@ -60,7 +71,7 @@ def test_a_task_s_own_settings_are_part_of_its_run() -> None:
     job = make(config={"queue": "job"})
     Task.objects.update(config={"queue": "task"})
     saved(an_occurrence(job, NOW))
-    fire_due(NOW)
+    fire(NOW)
     assert TaskRun.objects.get().policy["queue"] == "task"
 
 
@@ -68,28 +79,28 @@ def test_retired_tasks_get_no_run() -> None:
     job = make(tasks=2)
     Task.objects.filter(position=0).update(retired_at=NOW)
     saved(an_occurrence(job, NOW))
-    assert len(fire_due(NOW).released) == 1
+    assert len(fire(NOW).released) == 1
     assert [run.position for run in TaskRun.objects.all()] == [1]
 
 
 def test_nothing_fires_before_its_chosen_time() -> None:
     job = make()
     saved(an_occurrence(job, NOW, run_at=NOW + SECOND))
-    assert fire_due(NOW) == Fired()
-    assert fire_due(NOW + SECOND).fired == 1
+    assert fire(NOW) == Fired()
+    assert fire(NOW + SECOND).fired == 1
 
 
 def test_what_is_late_is_left_to_recovery() -> None:
     job = make()
     saved(an_occurrence(job, NOW - 60 * SECOND, late_at=NOW))
-    assert fire_due(NOW) == Fired()
-    assert fire_due(NOW - SECOND).fired == 1, "a moment earlier it was still in time"
+    assert fire(NOW) == Fired()
+    assert fire(NOW - SECOND).fired == 1, "a moment earlier it was still in time"
 
 
 @pytest.mark.parametrize("state", [state for state in S if state is not S.PENDING])
 def test_only_pending_rows_fire(state: OccurrenceState) -> None:
     saved(an_occurrence(make(), NOW, state))
-    assert fire_due(NOW) == Fired()
+    assert fire(NOW) == Fired()
     assert states() == [state]
 
 
@@ -109,7 +120,7 @@ def test_while_one_is_active_overlap_decides(
     saved(an_occurrence(job, NOW - SECOND, S.RUNNING))
     for offset in range(2):
         saved(an_occurrence(job, NOW + offset * SECOND, run_at=NOW))
-    fired = fire_due(NOW)
+    fired = fire(NOW)
     assert states() == expected
     assert (fired.fired, fired.queued, fired.skipped) == counts
 
@@ -124,7 +135,7 @@ def test_while_one_is_active_overlap_decides(
 )
 def test_a_held_job_s_instant_is_recorded_with_the_reason(change: dict[str, Any], reason: str) -> None:
     saved(an_occurrence(make(**change), NOW))
-    assert fire_due(NOW).skipped == 1
+    assert fire(NOW).skipped == 1
     row = Occurrence.objects.get()
     assert (row.state, row.reason, row.finished_at, row.finalized_at) == ("skipped", reason, NOW, NOW)
     assert not TaskRun.objects.exists()
@@ -132,7 +143,7 @@ def test_a_held_job_s_instant_is_recorded_with_the_reason(change: dict[str, Any]
 
 def test_a_job_without_tasks_is_skipped_and_says_so() -> None:
     saved(an_occurrence(make(tasks=0), NOW))
-    fire_due(NOW)
+    fire(NOW)
     assert Occurrence.objects.get().reason == "no tasks"
 
 
@@ -142,7 +153,7 @@ def test_one_job_whose_configuration_was_broken_does_not_stop_the_others(config:
     for job in (broken, healthy):
         saved(an_occurrence(job, NOW))
     Task.objects.filter(job=broken).update(config=config)
-    fire_due(NOW)
+    fire(NOW)
     assert states("healthy") == ["dispatched"]
     assert states("broken") == ["skipped"]
     assert Occurrence.objects.get(job=broken).reason == "unusable configuration"
@@ -152,16 +163,16 @@ def test_the_longest_due_fire_first_within_a_batch() -> None:
     job = make(config={"overlap": "allow"})
     for offset in (3, 1, 2):
         saved(an_occurrence(job, NOW - offset * SECOND))
-    assert fire_due(NOW, limit=2).fired == 2
+    assert fire(NOW, limit=2).fired == 2
     assert states() == ["dispatched", "dispatched", "pending"]
 
 
 def test_firing_again_creates_nothing_twice() -> None:
     job = make()
     row = saved(an_occurrence(job, NOW))
-    fire_due(NOW)
+    fire(NOW)
     Occurrence.objects.filter(id=row.id).update(state=S.PENDING, fired_at=None)  # as if rolled back
-    fire_due(NOW)
+    fire(NOW)
     assert TaskRun.objects.count() == 1
 
 
@@ -199,7 +210,19 @@ def test_the_number_of_statements_does_not_depend_on_what_is_due() -> None:
     for size in (1, 20):  # SQLite splits longer lists of values
         for number in range(size):
             saved(an_occurrence(make(f"job-{size}-{number}", tasks=2), NOW))
+        planned()
         with CaptureQueriesContext(connection) as queries:
             assert fire_due(NOW).fired == size
         costs.append(len(queries))
     assert costs[0] == costs[1]
+
+
+@pytest.mark.req("OCC-8")
+def test_what_an_edited_job_had_planned_waits_until_it_is_planned_anew() -> None:
+    saved(an_occurrence(make(), NOW))
+    planned()
+    Job.objects.update(schedule="30 * * * *", updated_at=NOW - SECOND)
+    assert fire_due(NOW) == Fired(contended=1)
+    plan_due(NOW)
+    assert fire_due(NOW) == Fired()
+    assert states() == ["pending"], "the one at half past"

@@ -5,7 +5,6 @@ installed where this one is.
 """
 
 import time
-from datetime import datetime
 
 from django.db import connection
 
@@ -17,8 +16,8 @@ from jobs.ids import parsed
 toolbox = Job("toolbox", "@once 2999-01-01T00:00:00Z")
 
 
-def note(ctx: Context, what: str, *, at: datetime | None = None) -> None:
-    values = (f"{ctx.job}/{what}", parsed("run", ctx.run_id).hex, ctx.attempt, at or database_now())
+def note(ctx: Context, what: str) -> None:
+    values = (f"{ctx.job}/{what}", parsed("run", ctx.run_id).hex, ctx.attempt, database_now())
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO cluster_app_effect (source, run_id, attempt, at) VALUES (%s, %s, %s, %s)", values
@@ -28,12 +27,6 @@ def note(ctx: Context, what: str, *, at: datetime | None = None) -> None:
 @toolbox.task
 def effect(ctx: Context) -> None:
     """Leaves one row, and is done."""
-    note(ctx, "done")
-
-
-@toolbox.task(transactional=True)
-def once(ctx: Context) -> None:
-    """Leaves one row that commits together with the record of its success."""
     note(ctx, "done")
 
 

@@ -1,0 +1,72 @@
+"""Ids of occurrences → the facts by which they are admitted and opened, and nothing else of the rows.
+
+A row of the ledger has forty columns, its job a dozen. Reading both as models costs 90 µs an
+occurrence, these few columns 20 µs; a beat reads a thousand of them at a time.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from occurrences.models import Occurrence
+
+
+class Due(NamedTuple):
+    """An occurrence that wants to start."""
+
+    id: UUID
+    job_id: UUID
+    cause: str
+    scheduled_for: datetime
+    run_at: datetime
+    expires_at: datetime | None
+    exclusive: bool
+    pool: str
+    priority: int
+    overlap: str
+    mode: str
+    overrides: dict[str, Any]
+    only_tasks: list[str] | None
+    job: str
+    schedule: str
+    enabled: bool
+    paused_at: datetime | None
+    removed_at: datetime | None
+
+    @property
+    def held(self) -> str:
+        """Why its job starts nothing at the moment; empty: it does."""
+        if self.removed_at is not None:
+            return "removed"
+        if not self.enabled:
+            return "stopped"
+        return "" if self.paused_at is None else "paused"
+
+
+# In the order of the fields above.
+COLUMNS = (
+    "id",
+    "job_id",
+    "cause",
+    "scheduled_for",
+    "run_at",
+    "expires_at",
+    "exclusive",
+    "pool",
+    "priority",
+    "config__overlap",
+    "config__mode",
+    "overrides",
+    "only_tasks",
+    "job__name",
+    "job__schedule",
+    "job__enabled",
+    "job__paused_at",
+    "job__removed_at",
+)
+
+
+def read(ids: Collection[UUID], *, state: str) -> list[Due]:
+    rows = Occurrence.objects.filter(id__any=ids, state=state).order_by()
+    return [Due(*row) for row in rows.values_list(*COLUMNS)]
