@@ -1,7 +1,7 @@
 """The ledger at one instant → Prometheus metrics; no process keeps a number, so each one is right.
 
-A fixed number of aggregate queries per scrape. Counters count rows in final states, which never
-change again; label values are escaped by the client library.
+Gauges are a fixed number of queries over partial indexes; counters are `console.totals`. Label values
+are escaped by the client library.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,19 +9,14 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Min
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from beat.models import Beat
+from console.totals import totals
 from jobs.models import Job
-from occurrences.models import Attempt, Cause, Occurrence, TaskRun
-from occurrences.states import (
-    ATTEMPT_FINAL,
-    OCCURRENCE_FINAL,
-    AttemptState,
-    OccurrenceState,
-    RunState,
-)
+from occurrences.models import Occurrence, TaskRun
+from occurrences.states import OccurrenceState, RunState
 
 FORGOTTEN_AFTER = timedelta(hours=1)  # a beat that fell silent this long before the newest tick
 MOST_BEATS = 100
@@ -34,9 +29,6 @@ class Ledger(Collector):
         self.now = now
 
     def collect(self) -> Iterator[Metric]:
-        yield occurrences()
-        yield attempts()
-        yield recoveries()
         yield from standings()
         yield from backlog(self.now)
         yield tick_ages(Beat.objects.order_by("-ticked_at")[:MOST_BEATS], self.now)
@@ -45,45 +37,7 @@ class Ledger(Collector):
 def exposition(now: datetime) -> bytes:
     registry = CollectorRegistry()
     registry.register(Ledger(now))
-    return generate_latest(registry)
-
-
-def occurrences() -> Metric:
-    counter = CounterMetricFamily(
-        "scheduler_job_occurrences", "Occurrences that are over.", labels=["job", "status"]
-    )
-    over = Occurrence.objects.filter(state__in=OCCURRENCE_FINAL).order_by()
-    for job, state, count in over.values_list("job__name", "state").annotate(Count("pk")):
-        counter.add_metric([job, state], count)
-    return counter
-
-
-def attempts() -> Metric:
-    counter = CounterMetricFamily(
-        "scheduler_task_attempts", "Attempts that are over.", labels=["job", "task", "status"]
-    )
-    over = Attempt.objects.filter(state__in=ATTEMPT_FINAL).order_by()
-    keys = over.values_list("run__task__job__name", "run__task__name", "state")
-    for job, task, state, count in keys.annotate(Count("pk")):
-        counter.add_metric([job, task, attempt_status(state)], count)
-    return counter
-
-
-def attempt_status(state: str) -> str:
-    return "failure" if state == AttemptState.FAILED else state
-
-
-def recoveries() -> Metric:
-    counter = CounterMetricFamily(
-        "scheduler_recovery_runs",
-        "Occurrences that recovery made up for.",
-        labels=["job", "strategy"],
-    )
-    caught_up = Occurrence.objects.filter(cause=Cause.RECOVERY).order_by()
-    keys = caught_up.values_list("job__name", "config__recovery")
-    for job, strategy, count in keys.annotate(Count("pk")):
-        counter.add_metric([job, strategy or "unknown"], count)
-    return counter
+    return totals(now).encode() + generate_latest(registry)
 
 
 def standings() -> Iterator[Metric]:
@@ -95,7 +49,7 @@ def standings() -> Iterator[Metric]:
     yield gauge("jobs_in_queue_total", "Occurrences due and waiting.", count.get(live[1], 0))
     paused = Job.objects.registered().filter(paused_at__isnull=False).count()
     yield gauge("jobs_paused_total", "Jobs paused.", paused)
-    dead = TaskRun.objects.filter(state=RunState.DLQ).count()
+    dead = TaskRun.objects.dead().count()
     yield gauge("dlq_size", "Runs in the dead-letter queue.", dead)
 
 

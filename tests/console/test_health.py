@@ -10,8 +10,11 @@ from django.db import DatabaseError
 from django.test import Client
 
 from beat.models import Beat
-from console.health import Check, judged_tick, run
+from console.health import PATIENCE, Check, consumption, judged_consumption, judged_tick, run, tick
 from jobs.clock import database_now
+from occurrences.models import TaskRun
+from occurrences.states import OccurrenceState, RunState
+from tests.console.rows import make_job, make_occurrence, make_run, make_task
 
 pytestmark = pytest.mark.req("OPS-4")
 
@@ -35,7 +38,7 @@ def test_readyz_is_ready_when_everything_answers(client: Client, beat: Beat) -> 
     response = client.get("/readyz")
     assert response.status_code == 200, response.json()
     assert response.json()["ready"] is True
-    assert set(response.json()["checks"]) == {"database", "broker", "tick"}
+    assert set(response.json()["checks"]) == {"database", "broker", "tick", "consumption"}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -66,7 +69,48 @@ def test_readyz_without_a_broker_names_it_and_hides_its_address(client: Client, 
 def test_the_age_of_a_tick_is_judged_at_the_bound(now: datetime) -> None:
     assert judged_tick(now - BOUND, now, BOUND).ok
     assert not judged_tick(now - BOUND - timedelta(milliseconds=1), now, BOUND).ok
-    assert judged_tick(None, now, BOUND) == Check(ok=False, detail="no beat has ever ticked")
+
+
+@pytest.mark.django_db
+def test_without_any_beat_nothing_will_ever_start() -> None:
+    assert tick(None) == Check(ok=False, detail="no beat has ever ticked")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("lag", "silent", "ok"), [(0, 1.5, True), (0, 2.5, False), (2, 5, True), (2, 7, False)]
+)
+def test_a_frozen_beat_is_noticed_within_two_of_its_intervals(lag: float, silent: float, *, ok: bool) -> None:
+    """An interval is the longest sleep between two ticks and as long as a tick takes."""
+    now = database_now()
+    ticked = now - timedelta(seconds=silent)
+    Beat.objects.create(name="frozen", started_at=ticked, ticked_at=ticked, lag=timedelta(seconds=lag))
+    assert tick(None).ok is ok
+
+
+@pytest.mark.django_db
+def test_workers_that_consume_nothing_are_noticed_however_they_answer_pings() -> None:
+    now = database_now()
+    job = make_job("etl", now)
+    task = make_task(job)
+    assert consumption() == Check(ok=True, detail="no message waits")
+    stuck = make_occurrence(job, now - timedelta(minutes=2), OccurrenceState.DISPATCHED)
+    make_run(stuck, task, RunState.SCHEDULED, dispatched_at=now - timedelta(minutes=2))
+    assert consumption().ok is False
+    assert "no worker has taken any since" in consumption().detail
+    other = make_occurrence(job, now - timedelta(minutes=1), OccurrenceState.COMPLETED)
+    assert consumption().ok is True, "another was started since: they are busy, not dead"
+    other.delete()
+    held = make_occurrence(job, now - timedelta(hours=3), OccurrenceState.RUNNING)
+    run = make_run(held, task, RunState.RUNNING, lease_until=now + timedelta(minutes=1))
+    assert consumption().ok is True, "a worker holds a run and is alive"
+    TaskRun.objects.filter(pk=run.pk).update(lease_until=now - timedelta(minutes=1))
+    assert consumption().ok is False
+
+
+def test_a_message_may_wait_a_little() -> None:
+    assert judged_consumption(PATIENCE, taken=False).ok
+    assert not judged_consumption(PATIENCE + timedelta(seconds=1), taken=False).ok
 
 
 def test_a_check_that_hangs_is_reported_in_time_beside_one_that_answers() -> None:
