@@ -5,6 +5,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from execution.attending import over
 from execution.claim import Claim
+from execution.logtail import captured
 from execution.loop import run_to_end
 from execution.outcome import Ending, Result
 from execution.previous import previous_run
@@ -52,6 +54,13 @@ def context_of(claim: Claim, line: Line) -> Context:
 
 
 def perform(claim: Claim, line: Line) -> Result:
+    with captured() as lines:
+        result = _performed(claim, line)
+    log = lines.text()
+    return replace(result, log=_storable(log)) if log else result
+
+
+def _performed(claim: Claim, line: Line) -> Result:
     function = registry.function(claim.run.task.function)
     if function is None:
         message = f"no code registers the function {claim.run.task.function!r}"
@@ -89,7 +98,7 @@ def ended(error: BaseException) -> Result:  # noqa: PLR0911 - a table
         case NonRetryable():
             return _failure(Ending.FATAL, error)
         case SoftTimeLimitExceeded():
-            return _failure(Ending.TIMEOUT, error)
+            return replace(_failure(Ending.TIMEOUT, error), error="it took longer than its task_timeout")
     return _failure(Ending.FAILED, error)
 
 

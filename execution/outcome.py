@@ -30,6 +30,7 @@ class Result:
     error: str = ""
     traceback: str = ""
     delay: timedelta | None = None
+    log: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from execution.fingerprint import fingerprint
 from execution.outcome import Ending, Exhaust, Outcome, Restart, Result, Stop, Succeed, Wait, decide
 from execution.settle import Settled, lock, roll_up, runs_of
 from jobs.events import Event, emit
@@ -84,7 +85,10 @@ def _write(results: Mapping[TaskRun, Result], now: datetime) -> list[UUID]:
     transitions.retry(retried, errors={id_: errors[id_] for id_ in retried})
     for reason in sorted({item.reason for item in _where(outcomes, Exhaust).values()}):
         runs = [run for run, item in _where(outcomes, Exhaust).items() if item.reason == reason]
-        transitions.park({run.id: errors[run.id] for run in runs}, reason=reason, now=now)
+        prints = {run.id: fingerprint(results[run]) for run in runs}
+        transitions.park(
+            {run.id: errors[run.id] for run in runs}, fingerprints=prints, reason=reason, now=now
+        )
     stops = {run.id: stop.reason[:200] for run, stop in _where(outcomes, Stop).items()}
     for reason in sorted(set(stops.values())):
         transitions.cancel([id_ for id_, why in stops.items() if why == reason], reason=reason, now=now)
@@ -108,7 +112,8 @@ def _write_attempts(results: Mapping[TaskRun, Result], now: datetime) -> None:
             id_: {"error_type": item.error_type, "error": item.error, "traceback": item.traceback}
             for id_, item in failed.items()
         }
-        transitions.end_attempts(list(group), ATTEMPT_STATES[ending], now=now, errors=errors)
+        logs = {id_: result.log for id_, result in group.items() if result.log}
+        transitions.end_attempts(list(group), ATTEMPT_STATES[ending], now=now, errors=errors, logs=logs)
     for run, result in results.items():
         if result.error_type:
             emit(Event.ATTEMPT_FAILED, run=run.shown_id, ending=result.ending, error=_line(result))

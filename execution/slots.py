@@ -30,16 +30,17 @@ SLOTS = 1024  # more processes or threads than that share slots, and lose superv
 # A process that died leaves its slot to be read. Its successor has the same index in the pool, and takes
 # the next of these.
 SPARE = 4
-SIZE = 2048
+SIZE = 8192
 FACTS = struct.Struct("<IQ16s16s16sdd")  # pid, serial, run, occurrence, token, since, limit
 TOLD = struct.Struct("<QB")  # serial, why
 INTERRUPT = struct.Struct("<QB")  # serial, why
-PROGRESS = struct.Struct("<QI")  # serial, length
-FACTS_AT, TOLD_AT, INTERRUPT_AT, PROGRESS_AT, TEXT_AT = 0, 128, 160, 192, 256
+TEXT = struct.Struct("<QI")  # serial, length; then the text
+FACTS_AT, TOLD_AT, INTERRUPT_AT, PROGRESS_AT, LOG_AT = 0, 128, 160, 192, 2048
 HEAD = struct.Struct("<IB")  # the supervisor's process, whether it was told to stop
 HEAD_AT = SLOTS + SLOTS * SIZE
 IDLE, RUNNING, REPORTING = range(3)
-LONGEST_PROGRESS = SIZE - TEXT_AT
+LONGEST_PROGRESS = LOG_AT - PROGRESS_AT - TEXT.size
+LONGEST_LOG = SIZE - LOG_AT - TEXT.size
 
 
 class Why(IntEnum):
@@ -105,10 +106,17 @@ class Slot:
         text = json.dumps(progress).encode()
         if len(text) > LONGEST_PROGRESS:
             raise ValueError(f"progress takes {len(text)} bytes; at most {LONGEST_PROGRESS} are kept")
-        start = self._start + PROGRESS_AT
-        PROGRESS.pack_into(self._memory, start, 0, 0)  # whoever reads now sees none rather than half of it
-        self._memory[self._start + TEXT_AT : self._start + TEXT_AT + len(text)] = text
-        PROGRESS.pack_into(self._memory, start, self.serial, len(text))
+        self._put(PROGRESS_AT, text)
+
+    def log(self, text: bytes) -> None:
+        """The last lines its function has logged, should it not live to report them."""
+        self._put(LOG_AT, text[-LONGEST_LOG:])
+
+    def _put(self, offset: int, text: bytes) -> None:
+        start = self._start + offset
+        TEXT.pack_into(self._memory, start, 0, 0)  # whoever reads now sees none rather than half of it
+        self._memory[start + TEXT.size : start + TEXT.size + len(text)] = text
+        TEXT.pack_into(self._memory, start, self.serial, len(text))
 
     @property
     def active(self) -> bool:
@@ -137,15 +145,21 @@ class Slot:
 
     def progress(self, serial: int) -> Any:
         """What the attempt last said of itself, or None; also while it is just being written."""
-        owner, length = PROGRESS.unpack_from(self._memory, self._start + PROGRESS_AT)
-        if owner != serial or not length:
-            return None
-        text = bytes(self._memory[self._start + TEXT_AT : self._start + TEXT_AT + length])
-        unchanged = PROGRESS.unpack_from(self._memory, self._start + PROGRESS_AT) == (owner, length)
+        text = self._get(PROGRESS_AT, serial)
         try:
-            return json.loads(text) if unchanged else None
+            return json.loads(text) if text else None
         except ValueError:
             return None
+
+    def logged(self, serial: int) -> str:
+        return self._get(LOG_AT, serial).decode(errors="replace")
+
+    def _get(self, offset: int, serial: int) -> bytes:
+        start = self._start + offset
+        owner, length = TEXT.unpack_from(self._memory, start)
+        text = bytes(self._memory[start + TEXT.size : start + TEXT.size + length])
+        unchanged = TEXT.unpack_from(self._memory, start) == (serial, length)
+        return text if owner == serial and unchanged else b""
 
 
 class Board:

@@ -141,8 +141,9 @@ class Supervisor:
 
     def _owe(self, item: Watched, how: str, *, gone: bool) -> None:
         found = ending(item, self.limits)
-        result = _result(item, found, how) if found else None
-        company = result or Result(Ending.LOST, error_type="WorkerLost", error=how)
+        log = self.board[item.facts.slot].logged(item.facts.serial)
+        result = replace(_result(item, found, how), log=log) if found else None
+        company = Result(found or Ending.LOST, error_type="WorkerLost", error=how)
         self.owed.append(Debt(item.facts, gone, result, company))
 
     def _settled_in(self, at: float) -> list[Watched]:

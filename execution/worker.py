@@ -8,7 +8,7 @@ from typing import Any
 from celery import signals
 from django.db import DatabaseError, InterfaceError, connection
 
-from execution import interrupt
+from execution import interrupt, logtail
 from execution.dispatch import BROKER_ERRORS
 from execution.limits import limits
 from execution.slots import board
@@ -54,6 +54,7 @@ watch: Watch | None = None
 
 
 def connect() -> None:
+    logtail.install()
     signals.worker_init.connect(announce)
     signals.worker_ready.connect(start)
     signals.worker_process_init.connect(enter)

@@ -242,7 +242,9 @@ def restart(ids: Ids, *, now: datetime) -> int:
     )
 
 
-def park(errors: Mapping[UUID, str], *, reason: str, now: datetime) -> int:
+def park(
+    errors: Mapping[UUID, str], *, fingerprints: Mapping[UUID, str] | None = None, reason: str, now: datetime
+) -> int:
     """running → failed → dlq in one statement: nothing rests in `failed`."""
     if not errors:
         return 0
@@ -251,6 +253,7 @@ def park(errors: Mapping[UUID, str], *, reason: str, now: datetime) -> int:
         finished_at=now,
         reason=reason,
         error=_per_row(TaskRun, "error", errors),
+        fingerprint=_per_row(TaskRun, "fingerprint", fingerprints or {}),
         **RELEASED_CLAIM,
     )
 
@@ -303,6 +306,7 @@ def end_attempts(
     *,
     now: datetime,
     errors: Mapping[UUID, Mapping[str, str]] | None = None,
+    logs: Mapping[UUID, str] | None = None,
 ) -> int:
     """Close the running attempt of each run; `errors` maps run → error_type, error, traceback."""
     if not runs:
@@ -311,6 +315,8 @@ def end_attempts(
     for column in ("error_type", "error", "traceback") if errors else ():
         values = {run: error[column] for run, error in (errors or {}).items()}
         columns[column] = _per_row(Attempt, column, values, key="run_id")
+    if logs:
+        columns["log"] = _per_row(Attempt, "log", logs, key="run_id")
     rows = Attempt.objects.filter(run__in=runs, state=AttemptState.RUNNING)
     return rows.update(state=state, finished_at=now, **columns)
 
@@ -325,8 +331,10 @@ def _running(ids: Ids) -> TaskRunQuerySet:
     return TaskRun.objects.filter(id__in=ids, state=RunState.RUNNING)
 
 
-def _per_row(model: type[Model], column: str, values: Mapping[UUID, Any], key: str = "id") -> Case:
+def _per_row(model: type[Model], column: str, values: Mapping[UUID, Any], key: str = "id") -> Case | F:
     """A column whose new value differs from row to row, still in one UPDATE."""
+    if not values:
+        return F(column)
     field: Any = model._meta.get_field(column)
     whens = [When(**{key: id_}, then=Value(value, output_field=field)) for id_, value in values.items()]
     return Case(*whens, default=F(column), output_field=field)

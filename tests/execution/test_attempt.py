@@ -140,6 +140,15 @@ def test_whatever_a_task_raises_is_an_ending(
         assert (result.ending, result.delay) == (ending, delay)
 
 
+@pytest.mark.req("EXE-6")
+def test_what_a_task_logs_comes_with_its_ending() -> None:
+    def fail(ctx: Context) -> None:
+        ctx.logger.warning("about to fail")
+        raise KeyError("missing")
+
+    assert perform(claimed(fail), LooseLine()).log.endswith("WARNING about to fail")
+
+
 def test_a_failure_keeps_its_type_text_and_traceback() -> None:
     def fail(ctx: Context) -> None:
         raise KeyError("missing")

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -5,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from execution.fingerprint import fingerprint
 from execution.outcome import Ending, Result
 from execution.report import ATTEMPT_STATES, FencedError, Report, report
 from execution.settle import Settled
@@ -83,6 +85,25 @@ def test_the_last_failure_parks_the_run_with_its_cause(job: Job, task: Task) -> 
     report([reported(run, FAILED)], now=LATER)
     run.refresh_from_db()
     assert (run.state, run.reason, run.finished_at) == ("dlq", "failed after 2 attempts", LATER)
+    assert run.fingerprint == fingerprint(FAILED)
+
+
+@pytest.mark.req("EXE-6")
+def test_what_an_attempt_logged_is_kept_with_it(job: Job, task: Task) -> None:
+    _, (run,) = started(job, NOW, task)
+    report([reported(run, replace(SUCCESS, log="loaded 17 rows"))], now=LATER)
+    assert Attempt.objects.get().log == "loaded 17 rows"
+
+
+@pytest.mark.req("EXE-9")
+def test_a_run_that_is_handed_back_is_sent_again_and_uses_up_no_retry(job: Job, task: Task) -> None:
+    _, (run,) = started(job, NOW, task, retry={"max_retries": 0})
+    settled = report([reported(run, Result(Ending.RELEASED))], now=LATER)
+    assert settled == Settled(released=(run.id,))
+    run.refresh_from_db()
+    assert (run.state, run.available_at, run.dispatched_at) == ("scheduled", LATER, None)
+    assert (run.attempts_made, run.snoozes, run.claim_token) == (1, 1, None)
+    assert Attempt.objects.get().state == "released"
 
 
 @pytest.mark.req("TSK-2")

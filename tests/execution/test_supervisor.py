@@ -144,12 +144,14 @@ def test_a_stuck_function_is_killed_and_recorded_as_timed_out_once_its_process_i
 def test_a_process_that_dies_is_noticed_at_once_and_counts_as_an_attempt(
     worker: Setting, child: subprocess.Popen[bytes]
 ) -> None:
+    worker.slot.log(b"last words")
     os.kill(child.pid, signal.SIGSEGV)
     dead(child.pid)
     assert worker.after(0.1).ended == 1
     attempt = worker.attempt()
     assert (attempt.state, attempt.error_type) == ("lost", "WorkerLost")
     assert attempt.error == "its process was ended by SIGSEGV"
+    assert attempt.log == "last words"
     assert worker.row().state == RunState.RETRY
     assert worker.after(0.2) == Supervised(), "and only once"
 

@@ -1,0 +1,71 @@
+"""What a function logs → the last lines of it, kept with its attempt.
+
+Caught are the loggers below `punctual.task`, of which `ctx.logger` is one, at the level they let through.
+A function that logs nothing costs nothing. The same lines stand in the process's slot, so that those of a
+function that had to be killed are not lost with it.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from execution.slots import LONGEST_LOG, board
+
+LOGGER = "punctual.task"
+MOST_LINES = 200
+LONGEST_LINE = 1_000
+FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+
+
+class Lines:
+    """The newest lines, within bounds."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)
+
+    def add(self, text: str) -> None:
+        self._lines.extend(line[:LONGEST_LINE] for line in text.splitlines())
+
+    def text(self) -> str:
+        """From the end backwards as far as the bytes reach; whole lines only."""
+        kept: deque[str] = deque()
+        left = LONGEST_LOG
+        for line in reversed(self._lines):
+            left -= len(line.encode(errors="replace")) + 1
+            if left < 0:
+                break
+            kept.appendleft(line)
+        return "\n".join(kept)
+
+
+_current: ContextVar[Lines | None] = ContextVar("lines", default=None)
+
+
+class Tail(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        lines = _current.get()
+        if lines is None:
+            return  # a thread that the function left behind, or a test
+        try:
+            lines.add(FORMAT.format(record))
+            board.mine().log(lines.text().encode(errors="replace"))
+        except Exception:  # noqa: BLE001 - the arguments of a log call are user code
+            self.handleError(record)
+
+
+@contextmanager
+def captured() -> Iterator[Lines]:
+    lines = Lines()
+    token = _current.set(lines)
+    try:
+        yield lines
+    finally:
+        _current.reset(token)
+
+
+def install() -> None:
+    logger = logging.getLogger(LOGGER)
+    if not any(isinstance(handler, Tail) for handler in logger.handlers):
+        logger.addHandler(Tail())
