@@ -9,6 +9,7 @@ it: a slow sender and any number of sweepers never send the same run side by sid
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,7 +20,7 @@ from uuid import UUID
 
 from celery import chord, current_app, group
 from celery.result import denied_join_result
-from django.db import transaction
+from django.db import connection, transaction
 from kombu import Producer
 from kombu.exceptions import ChannelError, KombuError
 
@@ -54,7 +55,7 @@ def dispatch(
     """
     if not run_ids:
         return Dispatched()
-    with transaction.atomic():
+    with _holding():
         return _send(ready.read(ready.held(run_ids, lost_since)), now=now, chords=chords)
 
 
@@ -62,9 +63,14 @@ def send(runs: Sequence[Ready], *, now: datetime) -> Dispatched:
     """The same for runs that were released a moment ago: nothing but their locks is asked for."""
     if not runs:
         return Dispatched()
-    with transaction.atomic():
+    with _holding():
         mine = ready.held([run.run_id for run in runs])
         return _send([run for run in runs if run.run_id in mine], now=now, chords=True)
+
+
+def _holding() -> AbstractContextManager[object]:
+    """Without row locks (SQLite) a transaction would keep everybody waiting for the broker, for nothing."""
+    return transaction.atomic() if connection.features.has_select_for_update else nullcontext()
 
 
 def _send(runs: Sequence[Ready], *, now: datetime, chords: bool) -> Dispatched:
@@ -121,9 +127,9 @@ def _publish_chords(fans: Iterable[list[Ready]], producer: Producer) -> None:
 def backlog(queue: str) -> int | None:
     """How many messages wait in a queue; None while the broker cannot say."""
     try:
-        with current_app.connection_for_read() as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0)
-            channel: Any = connection.default_channel
+        with current_app.connection_for_read() as broker:
+            broker.ensure_connection(max_retries=1, interval_start=0)
+            channel: Any = broker.default_channel
             declared = channel.queue_declare(queue, passive=True)
             return int(declared.message_count)
     except ChannelError:
