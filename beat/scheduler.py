@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,8 @@ AFTER_TROUBLE = 1.0  # seconds: an outage is asked about once a second, not in a
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat has no types
+    _last_timestamp: datetime | None = None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._lost_races: set[str] = set()
@@ -79,6 +82,14 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
     def _ensure_connected(self) -> Any:
         # Upstream waits for the broker, for most of an hour, and ticks no more.
         return self.connection.ensure_connection(max_retries=1, interval_start=0)
+
+    def schedule_changed(self) -> bool:
+        # Upstream's own swallows an error of the database, with a traceback of a hundred lines each time,
+        # and takes no notice of the first change there ever was.
+        close_old_connections()
+        before, after = self._last_timestamp, self.Changes.last_change()
+        self._last_timestamp = after
+        return bool(before != after)
 
     def _tick(self) -> float:
         started = database_now()

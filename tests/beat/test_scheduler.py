@@ -111,12 +111,17 @@ def test_a_tick_fires_what_is_due_and_returns_a_wait_of_a_second_at_most(
 
 @pytest.mark.req("TSK-9")
 @pytest.mark.parametrize("error", [OperationalError("gone"), InterfaceError("connection already closed")])
-def test_a_tick_without_its_database_returns_and_the_next_one_works(error: Exception) -> None:
+def test_a_tick_without_its_database_returns_and_the_next_one_works(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     scheduler = another()
     with connection.execute_wrapper(refusing(error)):
         assert scheduler.turn() == AFTER_TROUBLE
         assert scheduler.turn() == AFTER_TROUBLE
     assert 0 <= scheduler.turn() <= 1
+    troubled = [record for record in caplog.records if "beat.troubled" in record.getMessage()]
+    assert len(troubled) == 4, "a line for each of the two schedules, each time"
+    assert not any(record.exc_info for record in caplog.records), "an outage is no traceback"
 
 
 @pytest.mark.req("OCC-7")
@@ -162,6 +167,16 @@ def test_a_beat_sends_a_due_periodic_task_in_its_own_tick(
     ping: PeriodicTask, scheduler: Scheduler, queue: Harness
 ) -> None:
     assert scheduler.turn() == 0, "come back at once, more may be due"
+    assert queue.lose_messages() == 1
+
+
+@pytest.mark.req("OCC-10")
+def test_the_first_periodic_task_ever_is_heard_of_at_the_next_turn(
+    scheduler: Scheduler, queue: Harness, request: pytest.FixtureRequest
+) -> None:
+    scheduler.turn()
+    request.getfixturevalue("ping")
+    assert scheduler.turn() == 0
     assert queue.lose_messages() == 1
 
 

@@ -47,10 +47,12 @@ def clone_postgres() -> Iterator[CloneDatabase]:
 
 
 @pytest.fixture(scope="session")
-def own_postgres(guardian: Guardian) -> OwnPostgres:
+def own_postgres(guardian: Guardian) -> Iterator[OwnPostgres]:
     folder = make_folder("punctual-postgres-")
     guardian.remove(folder)
-    return OwnPostgres(install_postgres(folder), guardian)  # the guardian ends it
+    postgres = OwnPostgres(install_postgres(folder), guardian)
+    yield postgres
+    postgres.server.stop(guardian)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,12 @@ def effect(ctx: Context) -> None:
     note(ctx, "done")
 
 
+@toolbox.task(transactional=True)
+def once(ctx: Context) -> None:
+    """Leaves one row that commits together with the record of its success."""
+    note(ctx, "done")
+
+
 @toolbox.task
 def nothing(ctx: Context) -> None:
     """For jobs whose messages are counted and never worked off."""
