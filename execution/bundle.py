@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from threading import Lock
 
+from execution.bundling import BUDGET
 from execution.claim import Claim, begin, hand_back
 from execution.dispatch import dispatch
 from execution.report import Report, report
 from execution.settle import Settled
 from execution.slots import board
-
-BUDGET = 0.1  # seconds; what has not started by then goes to whoever is free
 
 Clock = Callable[[], datetime]
 Stopwatch = Callable[[], float]
@@ -76,4 +75,4 @@ class Bundle:
     def _hand_back(self, items: Sequence[Claim]) -> None:
         """A crash in here delays them by a lease at most: unstarted claims expire without a trace."""
         now = self._clock()
-        dispatch(hand_back(items, now=now), now=now, chords=False)
+        dispatch(hand_back(items, now=now), now=now, chords=False, bundles=False)

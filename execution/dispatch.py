@@ -8,7 +8,7 @@ Whoever sends holds the rows until their messages are confirmed, and what anothe
 it: a slow sender and any number of sweepers never send the same run side by side.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,11 +20,14 @@ from uuid import UUID
 
 from celery import chord, current_app, group
 from celery.result import denied_join_result
+from django.conf import settings
 from django.db import connection, transaction
 from kombu import Producer
 from kombu.exceptions import ChannelError, KombuError
 
+from execution.bundling import bundled
 from execution.messages import label, publish_runs, run_message, settle_message
+from execution.pace import proven_short
 from jobs.config import Mode
 from jobs.events import Event, emit
 from occurrences import ready, transitions
@@ -47,16 +50,23 @@ class Dispatched:
 
 
 def dispatch(
-    run_ids: Sequence[UUID], *, now: datetime, chords: bool = True, lost_since: datetime | None = None
+    run_ids: Sequence[UUID],
+    *,
+    now: datetime,
+    chords: bool = True,
+    bundles: bool = True,
+    lost_since: datetime | None = None,
 ) -> Dispatched:
-    """`chords=False` resends single messages: a chord is a fast path for a first fan-out only.
+    """`chords=False` resends without: a chord is a fast path for a first fan-out only. `bundles=False`
+    sends one run a message: what was handed back shall not wait behind the same neighbours again.
 
     What was sent already is not sent again, unless that was before `lost_since`.
     """
     if not run_ids:
         return Dispatched()
     with _holding():
-        return _send(ready.read(ready.held(run_ids, lost_since)), now=now, chords=chords)
+        found = ready.read(ready.held(run_ids, lost_since))
+        return _send(found, now=now, chords=chords, paces=_paces(found) if bundles else {})
 
 
 def send(runs: Sequence[Ready], *, now: datetime) -> Dispatched:
@@ -65,7 +75,8 @@ def send(runs: Sequence[Ready], *, now: datetime) -> Dispatched:
         return Dispatched()
     with _holding():
         mine = ready.held([run.run_id for run in runs])
-        return _send([run for run in runs if run.run_id in mine], now=now, chords=True)
+        found = [run for run in runs if run.run_id in mine]
+        return _send(found, now=now, chords=True, paces=_paces(found))
 
 
 def _holding() -> AbstractContextManager[object]:
@@ -73,12 +84,18 @@ def _holding() -> AbstractContextManager[object]:
     return transaction.atomic() if connection.features.has_select_for_update else nullcontext()
 
 
-def _send(runs: Sequence[Ready], *, now: datetime, chords: bool) -> Dispatched:
+def _paces(runs: Sequence[Ready]) -> Mapping[UUID, float]:
+    """One question for all; none for a run that is alone anyway."""
+    return proven_short({run.task_id for run in runs if run.bundle}) if runs[1:] else {}
+
+
+def _send(runs: Sequence[Ready], *, now: datetime, chords: bool, paces: Mapping[UUID, float]) -> Dispatched:
     single, fans = _parted(runs) if chords and current_app.conf.result_backend is not None else (runs, [])
-    sent = _accepted(single, partial(publish_runs, single), now=now)
+    bundles = bundled(single, paces, slots=settings.PUNCTUAL_WORKER_SLOTS)
+    sent = _accepted(single, partial(publish_runs, bundles), now=now)
     # On its own: a result store that is down, where a chord counts, must not hold up the others.
     fanned = [run for fan in fans for run in fan]
-    sent += _accepted(fanned, partial(_publish_chords, fans), now=now)
+    sent += _accepted(fanned, partial(_publish_chords, fans, paces), now=now)
     return Dispatched(sent=sent, failed=len(runs) - sent)
 
 
@@ -113,10 +130,11 @@ def _parted(runs: Iterable[Ready]) -> tuple[list[Ready], list[list[Ready]]]:
     return single, fans
 
 
-def _publish_chords(fans: Iterable[list[Ready]], producer: Producer) -> None:
+def _publish_chords(fans: Iterable[list[Ready]], paces: Mapping[UUID, float], producer: Producer) -> None:
     for runs in fans:
+        bundles = bundled(runs, paces, slots=settings.PUNCTUAL_WORKER_SLOTS)
         # The callback is a hint: completion is decided from rows, with or without it.
-        members = group(run_message(run, in_chord=True) for run in runs)
+        members = group(run_message(bundle, in_chord=True) for bundle in bundles)
         callback = settle_message(runs[0].occurrence_id, label(runs[0], "settle"))
         # Nobody here reads a result. Without this Celery subscribes to each of them before it sends, and
         # a server that is down would hold up the beat for as long as Celery retries the result store.

@@ -14,12 +14,14 @@ from django.db import DatabaseError, transaction
 
 from execution.attempt import ended, perform
 from execution.attending import attendance, attending
-from execution.bundle import BUDGET, Bundle, Clock, Stopwatch
+from execution.bundle import Bundle, Clock, Stopwatch
+from execution.bundling import BUDGET
 from execution.claim import Claim, claim
 from execution.dispatch import dispatch
 from execution.hooks import ask_for_hooks, completion_hooks, start_hooks
 from execution.limits import limits
 from execution.outcome import Ending, Result
+from execution.pace import paces
 from execution.report import FencedError, Report, report
 from execution.settle import Settled, settle
 from execution.watcher import watcher
@@ -38,16 +40,17 @@ def work(
     """The number of runs this call attempted. `stopwatch` measures the time budget of a bundle."""
     claimed = claim(run_ids, worker=worker, now=clock(), lease=limits().lease)
     bundle = Bundle(claimed.claims, worker=worker, clock=clock, stopwatch=stopwatch)
-    attempted = 0
+    attempted = []
     with attendance():
         with _relief(bundle, clock) if claimed.claims[1:] else nullcontext():
             while item := bundle.next():
                 start_hooks({item.run.occurrence_id}.intersection(claimed.started))
                 _attempt(item, bundle, clock)
-                attempted += 1
+                attempted.append(item.run.task_id)
         settled = bundle.report()
     follow_up(settled, clock=clock)
-    return attempted
+    paces.write(attempted, now=clock())
+    return len(attempted)
 
 
 def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = database_now) -> int:
@@ -81,9 +84,13 @@ def _attempt(item: Claim, bundle: Bundle, clock: Clock) -> None:
         # It has committed with its own report, so nothing of it waits for the bundle's.
         follow_up(_transactional(item, clock), clock=clock)
     else:
+        began = time.perf_counter()
         with attending(item) as line:
             result = perform(item, line)
         bundle.done(_report(item, result))
+        # What must not share a message needs no pace.
+        if item.run.policy.get("bundle"):
+            paces.note(item.run.task_id, time.perf_counter() - began)
 
 
 def _transactional(item: Claim, clock: Clock) -> Settled:

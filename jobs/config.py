@@ -68,6 +68,7 @@ class Config:
     pool: str = "default"
     priority: int = 0
     queue: str = "default"
+    bundle: bool = True
     spread: str | None = None
     retention: timedelta | None = None
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -116,6 +117,12 @@ def _recovered(value: object) -> int:
     if _count(value) > MOST_RECOVERED:
         raise ValueError(f"expected a whole number from 1 to {MOST_RECOVERED}")
     return _count(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("expected true or false")
+    return value
 
 
 def _name(value: object) -> str:
@@ -174,10 +181,11 @@ KEYS: Mapping[str, Key] = {
     "pool": Key(_name),
     "priority": Key(_priority),
     "queue": Key(_name),
+    "bundle": Key(_flag),
     "spread": Key(partial(_optional, _spread)),
     "retention": Key(partial(_optional, duration), _dump_optional),
 }
-TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "queue"})
+TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "queue", "bundle"})
 
 
 def normalized(

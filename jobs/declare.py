@@ -28,6 +28,7 @@ class TaskOptions(TypedDict, total=False):
     failure_strategy: str
     retry: Retry
     task_timeout: Duration
+    bundle: bool
     queue: str
 
 

@@ -28,6 +28,7 @@ from kombu import Message
 from beat import tick
 from execution.claim import Claimed, claim
 from execution.messages import RUN
+from execution.pace import paces
 from execution.work import settle_now, work
 from jobs.ids import job_id
 from jobs.sync import Synced, sync
@@ -41,6 +42,9 @@ class Harness:
     now: datetime = START
     received: list[tuple[str, list[Any]]] = field(default_factory=list)
     worked: list[UUID] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        paces.forget()  # what other tests' functions took says nothing about yours
 
     # -- time ------------------------------------------------------------------------------------
 

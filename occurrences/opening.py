@@ -127,6 +127,7 @@ def _ready(run: UUID, occurrence: Due, step: Step, policy: dict[str, Any]) -> Re
         mode=occurrence.mode,
         queue=policy["queue"],
         task_timeout=policy["task_timeout"],
+        bundle=policy["bundle"],
     )
 
 

@@ -24,6 +24,7 @@ class Ready(NamedTuple):
     mode: str
     queue: str
     task_timeout: str
+    bundle: bool
 
 
 # In the order of the fields above.
@@ -38,6 +39,7 @@ COLUMNS = (
     "occurrence__config__mode",
     "policy__queue",
     "policy__task_timeout",
+    "policy__bundle",
 )
 
 

@@ -41,6 +41,7 @@ def environment_for(base: Mapping[str, str], options: Options, *, project: Path,
     # whitenoise's remark on the embedded default, which serves static files without collecting them
     quiet = "ignore:No directory at"
     env["PYTHONWARNINGS"] = ",".join(filter(None, [base.get("PYTHONWARNINGS"), quiet]))
+    env.setdefault("WORKER_SLOTS", str(options.workers * options.concurrency))
     if is_loopback(options.host):
         env.setdefault("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
     if options.demo:

@@ -141,6 +141,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = (
 )
 DJANGO_CELERY_BEAT_TZ_AWARE = True
 
+# How many attempts all workers together make at once: what is due is spread over that many messages.
+PUNCTUAL_WORKER_SLOTS = environment.number(os.environ, "WORKER_SLOTS", default=8)
+
 # Platform layer of the cascade; every job and task may override it. See docs/concepts.md.
 PUNCTUAL: dict[str, object] = {}
 

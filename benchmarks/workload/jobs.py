@@ -19,7 +19,7 @@ def note(ctx: Context) -> None:
 
 
 for number in range(OWNERS):
-    Job(f"alone {number}", NEVER, **FREE).task(name="noop")(noop)
+    Job(f"alone {number}", NEVER, **FREE).task(name="noop", bundle=False)(noop)
     Job(f"short {number}", NEVER, **FREE).task(name="noop")(noop)
 for size in FANS:
     fan = Job(f"fan {size}", NEVER, mode="parallel", **FREE)

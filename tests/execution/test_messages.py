@@ -36,6 +36,7 @@ def run(attempts_made: int = 0, **facts: Any) -> Ready:
         mode="sequential",
         queue="default",
         task_timeout="5m",
+        bundle=True,
     )
     return plain._replace(**facts)
 
@@ -59,9 +60,9 @@ def taken() -> dict[str, Any]:
 def test_messages_sent_together_read_exactly_as_celery_would_have_sent_them(queue: Harness) -> None:
     runs = [run(), run(2, task_timeout="90s")]
     with current_app.producer_or_acquire() as producer:
-        publish_runs(runs, producer)
+        publish_runs([(item,) for item in runs], producer)
     for item in runs:
-        run_message(item).apply_async()
+        run_message((item,)).apply_async()
     together, one_by_one = [taken(), taken()], [taken(), taken()]
     assert together == one_by_one
     ids = [str(attempt_id(item.run_id, item.attempts_made)) for item in runs]
@@ -71,27 +72,27 @@ def test_messages_sent_together_read_exactly_as_celery_would_have_sent_them(queu
 @pytest.mark.req("OCC-7")
 def test_a_message_is_named_after_the_attempt_it_will_start() -> None:
     for number in (0, 3):
-        message = run_message(run(number))
+        message = run_message((run(number),))
         assert message.options["task_id"] == str(attempt_id(run().run_id, number))
     assert (message.task, message.args) == (RUN, ([str(run().run_id)],))
 
 
 @pytest.mark.req("EXE-5")
 def test_a_message_carries_the_task_s_queue_and_a_last_resort_beyond_its_timeout() -> None:
-    options = run_message(run(task_timeout="90s", queue="slow")).options
+    options = run_message((run(task_timeout="90s", queue="slow"),)).options
     assert options["time_limit"] == 90.0 + LAST_RESORT
     assert options["queue"] == "slow"
 
 
 @pytest.mark.req("OPS-5")
 def test_people_read_job_task_and_instant_instead_of_ids() -> None:
-    assert run_message(run()).options["argsrepr"] == "(nightly / load / 2026-01-05T12:00:00Z)"
+    assert run_message((run(),)).options["argsrepr"] == "(nightly / load / 2026-01-05T12:00:00Z)"
     assert label(run(), "settle") == "(nightly / settle / 2026-01-05T12:00:00Z)"
 
 
 def test_only_members_of_a_chord_leave_a_result() -> None:
-    assert run_message(run()).options["ignore_result"] is True
-    assert run_message(run(), in_chord=True).options["ignore_result"] is False
+    assert run_message((run(),)).options["ignore_result"] is True
+    assert run_message((run(),), in_chord=True).options["ignore_result"] is False
     assert settle_message(run().occurrence_id).options["ignore_result"] is True
 
 
@@ -100,10 +101,19 @@ def test_a_request_to_settle_takes_no_result_of_those_before_it() -> None:
     message = settle_message(occurrence.id)
     assert (message.task, message.args) == (SETTLE, (str(occurrence.id),))
     assert message.immutable
-    assert run_message(run()).immutable
+    assert run_message((run(),)).immutable
 
 
 @pytest.mark.req("OPS-7")
 def test_no_message_waits_in_the_broker() -> None:
-    options = run_message(run()).options
+    options = run_message((run(),)).options
     assert not {"eta", "countdown", "expires"} & options.keys()
+
+
+@pytest.mark.req("OCC-7", "OPS-5")
+def test_a_bundle_is_one_message_named_after_its_first_run() -> None:
+    others = [run(run_id=run_id(occurrence_id(JOB.id, NOW), str(number))) for number in range(2)]
+    message = run_message((run(1), *others))
+    assert message.args == ([str(item.run_id) for item in (run(), *others)],)
+    assert message.options["task_id"] == str(attempt_id(run().run_id, 1))
+    assert message.options["argsrepr"] == "(nightly / load / 2026-01-05T12:00:00Z and 2 more)"

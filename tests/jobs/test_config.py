@@ -21,6 +21,7 @@ OVERRIDES: dict[str, tuple[Any, Any]] = {
     ),
     "execution_timeout": (timedelta(hours=2), "2h"),
     "task_timeout": ("90s", "1m30s"),
+    "bundle": (False, False),
     "recovery": ("bounded_window", "bounded_window"),
     "recovery_max_occurrences": (3, 3),
     "recovery_max_duration": ("24h", "1d"),
@@ -112,7 +113,9 @@ def test_where_a_value_came_from_does_not_make_two_configurations_differ() -> No
         ("queue", "", "expected a name"),
         ("queue", "  ", "expected a name"),
         ("queue", 7, "expected a name"),
-        ("colour", "red", "unknown setting; expected one of execution_timeout, failure_strategy"),
+        ("bundle", 1, "expected true or false"),
+        ("bundle", "yes", "expected true or false"),
+        ("colour", "red", "unknown setting; expected one of bundle, execution_timeout, failure_strategy"),
         ("origins", {}, "unknown setting"),
     ],
 )
@@ -129,7 +132,9 @@ def test_a_bad_value_is_refused_with_owner_field_value_and_what_is_allowed(
 
 @pytest.mark.parametrize("key", sorted(KEYS.keys() - TASK_KEYS))
 def test_what_belongs_to_the_job_cannot_be_set_on_a_task(key: str) -> None:
-    with pytest.raises(DefinitionError, match="unknown setting; expected one of failure_strategy, queue"):
+    with pytest.raises(
+        DefinitionError, match="unknown setting; expected one of bundle, failure_strategy, queue"
+    ):
         normalized({key: OVERRIDES[key][0]}, owner="job/task", keys=TASK_KEYS)
 
 
