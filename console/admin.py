@@ -7,31 +7,41 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
-from django.db.models import Min, OuterRef, Subquery
+from django.db.models import Min
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
+from console.grid import grid_panel
+from console.history import histories, outcome_bars, p95
+from console.month import month_panel
 from jobs.admin import JobAdmin
+from jobs.clock import database_now
 from jobs.display import (
     NOTHING,
     Section,
     badge,
+    both_clocks,
     instant,
     link,
     list_url,
     short_id,
     shortened,
+    span,
     zone_of,
 )
 from jobs.models import Job
 from jobs.theme import Listing
+from jobs.timing import timing
 from occurrences.backlog import MOST
 from occurrences.badges import state_badge
 from occurrences.models import Cursor, Occurrence
 from occurrences.readonly import took
 from occurrences.states import OccurrenceState
 
-RECENT = 25
+RECENT = 10
+LONGEST_WORDS = 60
 
 
 class JobListing(Listing):
@@ -41,12 +51,12 @@ class JobListing(Listing):
 
 
 def attach_ledger(jobs: Sequence[Any]) -> None:
-    """Give each job of a page its next and last occurrence and its problem, in three queries."""
+    """Give each job of a page its next occurrence, its newest outcomes and its problem, in four queries."""
     ids = [job.pk for job in jobs]
-    ahead, behind, problems = next_runs(ids), last_outcomes(ids), planning_problems(ids)
+    ahead, behind, problems = next_runs(ids), histories(ids), planning_problems(ids)
     for job in jobs:
         job.next_run_at = ahead.get(job.pk)
-        job.last = behind.get(job.pk)
+        job.ended = behind.get(job.pk, [])
         job.problem = problems.get(job.pk, "")
 
 
@@ -54,14 +64,6 @@ def next_runs(jobs: Sequence[UUID]) -> dict[UUID, Any]:
     # Asked for apart from the list: as a subquery per job it would read each job's history.
     pending = Occurrence.objects.filter(job__in=jobs, state=OccurrenceState.PENDING)
     return dict(pending.order_by().values_list("job").annotate(first=Min("run_at")))
-
-
-def last_outcomes(jobs: Sequence[UUID]) -> dict[UUID, Occurrence]:
-    history = Occurrence.objects.filter(job=OuterRef("pk"), finished_at__isnull=False)
-    newest = history.order_by("-scheduled_for").values("pk")[:1]
-    picked = Job.objects.filter(pk__in=jobs).order_by().values(newest=Subquery(newest))
-    rows = Occurrence.objects.filter(pk__in=picked).only("job_id", "state", "reason")
-    return {row.job_id: row for row in rows}
 
 
 def planning_problems(jobs: Sequence[UUID]) -> dict[UUID, str]:
@@ -75,10 +77,14 @@ admin.site.unregister(Job)
 @admin.register(Job)
 class JobBoard(JobAdmin):
     list_display: Any = [
-        "name_shown", "state", "last_outcome", "next_run", "schedule_shown", "origin_shown",
+        "name_shown", "state", "outcomes", "p95_shown", "next_run", "schedule_told",
     ]  # fmt: skip
-    fields: ClassVar[Any] = [*JobAdmin.fields[:2], ("next_run", "problem_shown"), *JobAdmin.fields[2:]]
-    readonly_fields: ClassVar[Any] = ["problem_shown", "next_run", *JobAdmin.readonly_fields]
+    fields: ClassVar[Any] = [
+        *JobAdmin.fields[:2], ("next_run", "problem_shown"), ("outcomes", "p95_shown"), *JobAdmin.fields[2:],
+    ]  # fmt: skip
+    readonly_fields: ClassVar[Any] = [
+        "problem_shown", "next_run", "outcomes", "p95_shown", *JobAdmin.readonly_fields,
+    ]  # fmt: skip
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[Listing]:
         return JobListing
@@ -89,17 +95,26 @@ class JobBoard(JobAdmin):
             attach_ledger([job])
         return job
 
-    @admin.display(description="last outcome")
-    def last_outcome(self, job: Any) -> SafeString | str:
-        if job.last is None:
-            return NOTHING
-        return link(job.last, state_badge(OccurrenceState(job.last.state), job.last.reason))
+    @admin.display(description="last 20 outcomes")
+    def outcomes(self, job: Any) -> SafeString | str:
+        return outcome_bars(job.ended)
+
+    @admin.display(description="p95")
+    def p95_shown(self, job: Any) -> SafeString | str:
+        return span(p95(job.ended))
+
+    @admin.display(description="schedule")
+    def schedule_told(self, job: Any) -> SafeString:
+        """In words; as it is written on hover."""
+        found = timing(job, job.created_at, 0)
+        words = Truncator(found.words or job.schedule).chars(LONGEST_WORDS)
+        return format_html('<span title="{}">{}</span>', job.schedule, words)
 
     @admin.display(description="next run")
     def next_run(self, job: Any) -> SafeString | str:
         if job.problem:
             return badge("not planned", "bad", "alert", title=job.problem)
-        return instant(job.next_run_at, zone_of(job))
+        return both_clocks(job.next_run_at, zone_of(job))
 
     @admin.display(description="problem")
     def problem_shown(self, job: Any) -> str:
@@ -112,13 +127,21 @@ class JobBoard(JobAdmin):
         )
         return skipped[:MOST].count()
 
-    def sections(self, row: Job) -> list[Section]:
-        history = Occurrence.objects.filter(job=row).defer("config", "args", "report")
-        rows = [_cells(one, row) for one in history.order_by("-scheduled_for")[:RECENT]]
-        headers = ["occurrence", "state", "cause", "scheduled for", "started", "took", "reason"]
-        more = list_url("occurrences_occurrence", job__id__exact=row.pk)
+    def sections_asked(self, request: HttpRequest, row: Job) -> list[Section]:
+        """What happened first, then how it is defined."""
+        now, grid = database_now(), grid_panel(row)
         tasks, *rest = super().sections(row)
-        return [tasks, Section("Newest occurrences", headers, rows, more), *rest]
+        drawn = [Section("Tasks by newest occurrences", content=grid)] if grid else []
+        month = Section("Calendar", content=month_panel(row, request.GET.get("month", ""), now))
+        return [*drawn, newest_section(row), month, tasks, *rest]
+
+
+def newest_section(job: Job) -> Section:
+    history = Occurrence.objects.filter(job=job).defer("config", "args", "report")
+    rows = [_cells(one, job) for one in history.order_by("-scheduled_for")[:RECENT]]
+    headers = ["occurrence", "state", "cause", "scheduled for", "started", "took", "reason"]
+    more = list_url("occurrences_occurrence", job__id__exact=job.pk)
+    return Section("Newest occurrences", headers, rows, more)
 
 
 def _cells(one: Occurrence, job: Job) -> list[object]:

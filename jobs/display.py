@@ -50,12 +50,13 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Section:
-    """A table below a row's fields, and the way to the whole list."""
+    """A table below a row's fields, and the way to the whole list; or a drawing instead of a table."""
 
     title: str
-    headers: Sequence[str]
-    rows: Sequence[Sequence[object]]
+    headers: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
     more: str = ""
+    content: SafeString | str = ""
 
     @property
     def table(self) -> dict[str, object]:
@@ -124,6 +125,14 @@ def instant(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString 
         _clock(at),
         name,
     )
+
+
+def both_clocks(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString | str:
+    """The job's own clock, and UTC below it where that differs."""
+    if value is None or zone is None or zone.key == "UTC":
+        return instant(value)
+    utc = _clock(value.astimezone(UTC))
+    return format_html('{}<span class="block text-subtle text-xs">{} UTC</span>', instant(value, zone), utc)
 
 
 def _clock(value: datetime, *, exact: bool = False) -> str:

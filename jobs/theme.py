@@ -126,6 +126,10 @@ class PlainAdmin(ModelAdmin[Row]):
         """The tables below the fields."""
         return []
 
+    def sections_asked(self, request: HttpRequest, row: Row) -> list[Section]:
+        """For a page on which something can be chosen."""
+        return self.sections(row)
+
     def render_change_form(
         self,
         request: HttpRequest,
@@ -135,5 +139,5 @@ class PlainAdmin(ModelAdmin[Row]):
         form_url: str = "",
         obj: Row | None = None,
     ) -> HttpResponse:
-        context["sections"] = [] if obj is None else self.sections(obj)
+        context["sections"] = [] if obj is None else self.sections_asked(request, obj)
         return super().render_change_form(request, context, add, change, form_url, obj)

@@ -1,0 +1,75 @@
+"""A month of a job on its own clock: what happened, what will, and the days on which clocks change."""
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.test import Client
+
+from console.month import Days, counted, following, month_asked, shifts, weeks
+from occurrences.states import OccurrenceState as S
+from tests.console.pages import page
+from tests.console.rows import make_job, make_occurrence
+
+pytestmark = pytest.mark.req("OPS-2")
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("month", "zone", "expected"),
+    [
+        ("2026-03", "Europe/Berlin", {date(2026, 3, 29): "clocks +60 min"}),
+        ("2026-10", "Europe/Berlin", {date(2026, 10, 25): "clocks −60 min"}),
+        ("2026-04", "Australia/Lord_Howe", {date(2026, 4, 5): "clocks −30 min"}),
+        ("2026-03", "UTC", {}),
+    ],
+)
+def test_days_on_which_clocks_change_are_marked(month: str, zone: str, expected: dict[date, str]) -> None:
+    assert shifts(month_asked(month, date(2026, 1, 1)), ZoneInfo(zone)) == expected
+
+
+@pytest.mark.django_db
+def test_days_are_those_of_the_jobs_clock(now: datetime) -> None:
+    job = make_job("etl", now, schedule="TZ=Europe/Berlin 0 0 * * *")
+    late = datetime(2026, 1, 2, 23, 30, tzinfo=UTC)  # the third, in Berlin
+    make_occurrence(job, late, S.FAILED)
+    make_occurrence(job, datetime(2025, 12, 31, 22, 59, tzinfo=UTC))
+    missed = {"spans_until": late + timedelta(hours=9), "instants": 4, "started_at": None}
+    make_occurrence(job, late + timedelta(hours=6), S.MISSED, **missed)
+    found = counted(job, date(2026, 1, 1), BERLIN, now)
+    assert found[date(2026, 1, 3), "bad"] == 1
+    assert found[date(2026, 1, 3), "none"] == 4
+    ahead = {day for day, look in found if look == "planned"}
+    assert ahead == {date(2026, 1, day) for day in range(6, 32)}
+    assert date(2025, 12, 31) not in {day for day, _ in found}
+
+
+@pytest.mark.django_db
+def test_a_disabled_job_plans_nothing(now: datetime) -> None:
+    job = make_job("etl", now, enabled=False)
+    assert counted(job, date(2026, 1, 1), BERLIN, now) == {}
+
+
+def test_weeks_are_whole_and_only_days_of_the_month_tell_anything() -> None:
+    counts = {(date(2026, 1, 1), "good"): 2, (date(2025, 12, 31), "bad"): 9}
+    found = weeks(date(2026, 1, 1), date(2026, 1, 1), Days(counts))
+    first = next(cell for cell in found[0] if cell.inside)
+    assert [len(week) for week in found] == [7] * 5
+    assert first.today
+    assert [(look, count) for look, _, count, _ in first.counts] == [("good", 2)]
+    assert not [cell for cell in found[0] if not cell.inside and cell.counts]
+
+
+def test_a_month_that_is_no_month_is_this_one() -> None:
+    assert month_asked("nonsense", date(2026, 5, 9)) == date(2026, 5, 1)
+    assert following(date(2026, 12, 1)) == date(2027, 1, 1)
+
+
+@pytest.mark.django_db
+def test_the_page_of_a_job_shows_the_month_that_was_asked_for(root: Client, now: datetime) -> None:
+    job = make_job("etl", now, schedule="TZ=Europe/Berlin 0 2 * * *")
+    text = page(root, f"/admin/jobs/job/{job.pk}/change/?month=2026-03")
+    assert "March 2026" in text
+    assert "clocks +60 min" in text
+    assert "?month=2026-02" in text
