@@ -167,8 +167,14 @@ def document(value: Any) -> SafeString | str:
 def preformatted(text: str) -> SafeString | str:
     if not text:
         return NOTHING
-    style = "white-space: pre-wrap; overflow-wrap: anywhere"
-    return format_html('<pre class="text-xs" style="{}">{}</pre>', style, text)
+    return format_html('<pre class="output">{}</pre>', text)
+
+
+def folded(summary: str, content: SafeString | str) -> SafeString | str:
+    """Shown when asked for; nothing to show folds nothing."""
+    if content == NOTHING:
+        return NOTHING
+    return format_html('<details class="fold"><summary>{}</summary>{}</details>', summary, content)
 
 
 def zone_of(job: Job) -> ZoneInfo | None:

@@ -6,9 +6,11 @@ from django.contrib import admin
 from django.contrib.admin.utils import flatten, flatten_fieldsets
 
 from jobs.between import BetweenFilter
+from jobs.clock import database_now
 from jobs.display import (
     Section,
     document,
+    folded,
     instant,
     link,
     list_url,
@@ -19,14 +21,16 @@ from jobs.display import (
 )
 from jobs.theme import AutocompleteSelectFilter, ChoicesDropdownFilter
 from occurrences.badges import state_badge
+from occurrences.gantt import gantt
 from occurrences.models import Attempt, Occurrence, TaskRun
 from occurrences.pool_admin import PoolAdmin
 from occurrences.readonly import LedgerAdmin, Shown, moment, took
 from occurrences.states import AttemptState, OccurrenceState, RunState
+from occurrences.why import lineage, why_panel
 
 __all__ = ["AttemptAdmin", "OccurrenceAdmin", "PoolAdmin", "TaskRunAdmin"]
 
-MOST_CHILDREN = 100
+MOST_CHILDREN, MOST_ATTEMPTS = 100, 1000
 
 
 @admin.register(Occurrence)
@@ -79,13 +83,31 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
 
     @admin.display(description="report")
     def report_shown(self, row: Occurrence) -> Shown:
-        return document(row.report)
+        return folded("As it was handed to the hooks", document(row.report))
 
     def sections(self, row: Occurrence) -> list[Section]:
-        runs = row.runs.select_related("task").order_by("position")[:MOST_CHILDREN]
+        runs = list(row.runs.select_related("task").order_by("position")[:MOST_CHILDREN])
+        for run in runs:
+            run.occurrence = row  # the same; spares a query a run
+        why = Section("Why", content=why_panel(row))
         headers = ["run", "task", "state", "attempts", "started", "took", "error"]
         more = list_url("occurrences_taskrun", occurrence__id__exact=row.pk)
-        return [Section("Runs", headers, [_run_cells(run, row) for run in runs], more)]
+        table = Section("Runs", headers, [_run_cells(run, row) for run in runs], more)
+        return [*drawn_section(row, runs), table, why, *family_section(row)]
+
+
+def drawn_section(row: Occurrence, runs: list[TaskRun]) -> list[Section]:
+    if row.fired_at is None:
+        return []
+    attempts = Attempt.objects.filter(run__in=[run.pk for run in runs]).defer("traceback", "log")
+    shown = list(attempts.order_by("run", "number")[:MOST_ATTEMPTS])
+    return [Section("Runs, attempts and waits", content=gantt(row, runs, shown, database_now()))]
+
+
+def family_section(row: Occurrence) -> list[Section]:
+    children = row.children.defer("config", "args", "report").order_by("created_at")
+    rows = lineage(row, list(children[:MOST_CHILDREN]))
+    return [Section("Lineage", ["", "occurrence", "cause", "scheduled for"], rows)] if rows else []
 
 
 @admin.register(TaskRun)
@@ -162,7 +184,7 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
     ]
     related = ["run__task"]
     list_defer = [
-        "traceback", "run__policy", "run__error", "run__occurrence__config",
+        "traceback", "log", "run__policy", "run__error", "run__occurrence__config",
         "run__occurrence__args", "run__occurrence__report",
     ]  # fmt: skip
     ordering = ["-run__occurrence__scheduled_for", "run_id", "number"]
@@ -170,7 +192,7 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
     fields: ClassVar[Any] = [
         ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("run_shown", "number"),
         ("state_shown", "worker"), ("started", "finished"), ("took", "error_type"),
-        ("lease", "heartbeat"), "error_full", "traceback_shown",
+        ("lease", "heartbeat"), "error_full", "log_shown", "traceback_shown",
     ]  # fmt: skip
     readonly_fields: ClassVar[Any] = flatten(fields)
 
@@ -201,7 +223,11 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
 
     @admin.display(description="traceback")
     def traceback_shown(self, row: Attempt) -> Shown:
-        return preformatted(row.traceback)
+        return folded("Show the traceback", preformatted(row.traceback))
+
+    @admin.display(description="last lines logged")
+    def log_shown(self, row: Attempt) -> Shown:
+        return preformatted(row.log)
 
 
 def _run_cells(run: TaskRun, occurrence: Occurrence) -> list[object]:

@@ -20,10 +20,10 @@ class Choice:
 
 def choose(schedule: Schedule, config: Config, identity: str, scheduled_for: datetime) -> Choice:
     """Spread first, then stagger and jitter: drawn from the identity, so every beat draws the same."""
-    decided = _decided(schedule, config, identity, scheduled_for)
-    if decided is not None and decided.chosen_time is None:
+    spread = decided(schedule, config, identity, scheduled_for)
+    if spread is not None and spread.chosen_time is None:
         return Choice(scheduled_for, refusal=UNSCHEDULABLE)
-    start = scheduled_for if decided is None else decided.chosen_time or scheduled_for
+    start = scheduled_for if spread is None else spread.chosen_time or scheduled_for
     if not isinstance(schedule, Expression):
         return Choice(start)
     delay = schedule.stagger_for(identity) + schedule.jitter_for(identity, scheduled_for)
@@ -60,7 +60,8 @@ def _spread(schedule: Schedule, config: Config) -> krontab.Spread | None:
     return krontab.parse_spread(config.spread) if config.spread else getattr(schedule, "spread", None)
 
 
-def _decided(schedule: Schedule, config: Config, identity: str, nominal: datetime) -> DecisionResult | None:
+def decided(schedule: Schedule, config: Config, identity: str, nominal: datetime) -> DecisionResult | None:
+    """The spread's decision; None: nothing is spread."""
     if config.spread:
         return krontab.parse_spread(config.spread).decide(identity, nominal, config.timezone)
     if isinstance(schedule, krontab.Krontab):
