@@ -22,7 +22,7 @@ from jobs.events import Event, emit
 from jobs.registry import registry
 from occurrences import transitions
 from occurrences.models import Occurrence, TaskRun
-from occurrences.states import RUN_OPEN, OccurrenceState, RunState
+from occurrences.states import OCCURRENCE_ACTIVE, RUN_OPEN, OccurrenceState, RunState
 from occurrences.waiting import admit_waiting
 
 NEIGHBOUR_FAILED = "a task before or beside it failed"
@@ -43,9 +43,11 @@ def settle(occurrence_ids: Collection[UUID], *, now: datetime) -> Settled:
         return roll_up(occurrences, runs_of(occurrences), now=now)
 
 
-def lock(ids: Collection[UUID]) -> list[Occurrence]:
-    """Active ones, locked in id order; the job comes along, unlocked."""
-    rows = Occurrence.objects.active().filter(id__in=ids).select_related("job").order_by("id")
+def lock(
+    ids: Collection[UUID], *, states: Collection[OccurrenceState] = OCCURRENCE_ACTIVE
+) -> list[Occurrence]:
+    """Those in these states, locked in id order; the job comes along, unlocked."""
+    rows = Occurrence.objects.filter(id__in=ids, state__in=states).select_related("job").order_by("id")
     return list(rows.select_for_update(of=("self",), no_key=True))
 
 

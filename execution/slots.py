@@ -77,7 +77,9 @@ class Slot:
     # -- the process that runs the function ---------------------------------------------------------
 
     def begin(self, *, run_id: UUID, occurrence_id: UUID, token: UUID, limit: float, pid: int) -> None:
-        self.serial, now = next(serials), monotonic()
+        # Of all processes no two: the slot's number is part of it, and a slot has one process at a time.
+        self.serial = max(self.serial + SLOTS, monotonic_ns() // SLOTS * SLOTS + self.number)
+        now = monotonic()
         ids = run_id.bytes, occurrence_id.bytes, token.bytes
         FACTS.pack_into(self._memory, self._start + FACTS_AT, pid, self.serial, *ids, now, now + limit)
         self._memory[self.number] = RUNNING
@@ -207,5 +209,4 @@ class Board:
         return next((slot for slot in spares if not slot.active), spares[0])
 
 
-serials = count(monotonic_ns())
 board = Board()

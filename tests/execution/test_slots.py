@@ -44,6 +44,16 @@ def test_another_process_sees_what_this_one_writes(board: Board) -> None:
     assert [facts.slot for facts in board.attempts()] == [7]
 
 
+def test_no_two_attempts_have_the_same_serial(board: Board) -> None:
+    slots = [board[number] for number in range(SLOTS)]
+    seen: set[int] = set()
+    for _ in range(5):  # as in processes forked from one, which know nothing of each other
+        for slot in slots:
+            begin(slot)
+            seen.add(slot.serial)
+    assert len(seen) == 5 * SLOTS
+
+
 def test_what_one_attempt_is_told_the_next_one_does_not_hear(board: Board) -> None:
     slot = board.mine()
     begin(slot)

@@ -5,6 +5,7 @@ installed where this one is.
 """
 
 import time
+from datetime import datetime
 
 from django.db import connection
 
@@ -16,8 +17,8 @@ from jobs.ids import parsed
 toolbox = Job("toolbox", "@once 2999-01-01T00:00:00Z")
 
 
-def note(ctx: Context, what: str) -> None:
-    values = (f"{ctx.job}/{what}", parsed("run", ctx.run_id).hex, ctx.attempt, database_now())
+def note(ctx: Context, what: str, *, at: datetime | None = None) -> None:
+    values = (f"{ctx.job}/{what}", parsed("run", ctx.run_id).hex, ctx.attempt, at or database_now())
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO cluster_app_effect (source, run_id, attempt, at) VALUES (%s, %s, %s, %s)", values
