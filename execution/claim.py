@@ -13,10 +13,12 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from execution import swiftly
 from occurrences import transitions
 from occurrences.ids import attempt_id
 from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
+from occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, RunState
+from occurrences.swift import Start
 
 LEASE = timedelta(seconds=30)
 
@@ -27,6 +29,7 @@ class Claim:
     token: UUID
     number: int  # of the attempt it has begun, or will begin
     begun: bool = True
+    alone: bool = False  # known to be the only run of its occurrence
 
     @property
     def occurrence(self) -> Occurrence:
@@ -40,6 +43,22 @@ class Claimed:
 
 
 def claim(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedelta = LEASE) -> Claimed:
+    if run_ids and transitions.swift_usable():
+        token = uuid4()
+        if held := swiftly.claim(run_ids, token=token, worker=worker, now=now, lease=lease):
+            return Claimed(
+                tuple(_claim(item, token) for item in held),
+                tuple({item.run.occurrence_id for item in held if item.started}),
+            )
+    return _step_by_step(run_ids, worker=worker, now=now, lease=lease)
+
+
+def _claim(item: swiftly.Held, token: UUID) -> Claim:
+    begun = item.run.state == RunState.RUNNING
+    return Claim(item.run, token, item.run.attempts_made - begun, begun=begun, alone=item.alone)
+
+
+def _step_by_step(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedelta) -> Claimed:
     token = uuid4()
     with transaction.atomic():
         active = TaskRun.objects.filter(id__in=run_ids, occurrence__state__in=OCCURRENCE_ACTIVE)
@@ -60,18 +79,30 @@ def claim(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedel
 
 def begin(item: Claim, *, worker: str, now: datetime) -> Claim | None:
     """Open the attempt, just before its function is called; None: canceled, or the lease ran out."""
+    attempt = attempt_id(item.run.id, item.number)
+    opened = _begin_swiftly if transitions.swift_usable() else _begin_step_by_step
+    if not opened(item, attempt, worker=worker, now=now):
+        return None
+    item.run.started_at, item.run.attempts_made = now, item.number + 1
+    return replace(item, begun=True)
+
+
+def _begin_swiftly(item: Claim, attempt: UUID, *, worker: str, now: datetime) -> bool:
+    return transitions.swift_begin(Start(item.run.id, attempt, item.number, item.token, worker, now))
+
+
+def _begin_step_by_step(item: Claim, attempt: UUID, *, worker: str, now: datetime) -> bool:
     with transaction.atomic():
         if not transitions.begin([item.run.id], token=item.token, now=now):
-            return None
+            return False
         Attempt.objects.create(
-            id=attempt_id(item.run.id, item.number),
+            id=attempt,
             run=item.run,
             number=item.number,
             worker=worker,
             started_at=now,
         )
-    item.run.started_at, item.run.attempts_made = now, item.number + 1
-    return replace(item, begun=True)
+    return True
 
 
 def hand_back(items: Sequence[Claim], *, now: datetime) -> tuple[UUID, ...]:

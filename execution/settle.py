@@ -6,7 +6,7 @@ the chord's callback, the last report and the sweeper are three doors to this on
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
@@ -35,6 +35,16 @@ class Settled:
     released: tuple[UUID, ...] = ()
     finished: tuple[UUID, ...] = ()
     fenced: int = 0
+    owing: tuple[UUID, ...] = ()  # those of the finished whose jobs have hooks
+
+
+def merged(first: Settled, second: Settled) -> Settled:
+    return Settled(
+        (*first.released, *second.released),
+        (*first.finished, *second.finished),
+        first.fenced + second.fenced,
+        (*first.owing, *second.owing),
+    )
 
 
 def settle(occurrence_ids: Collection[UUID], *, now: datetime) -> Settled:
@@ -68,7 +78,7 @@ def roll_up(occurrences: Iterable[Occurrence], runs: Iterable[TaskRun], *, now: 
         transitions.release(released, now=now)
     closed = [(row, _after(group, step, now), step.outcome) for row, group, step in steps if step.outcome]
     ended = close(closed, now=now)
-    return Settled((*released, *ended.released), ended.finished)
+    return replace(ended, released=(*released, *ended.released))
 
 
 def _step(runs: list[TaskRun]) -> Step:
@@ -110,4 +120,5 @@ def close(
     # The slot is free: the next in line starts in the same transaction.
     jobs, pools = {row.job_id for row, _, _ in closed}, {row.pool for row, _, _ in closed}
     admitted = admit_waiting(jobs=jobs, pools=pools, now=now)
-    return Settled(admitted, tuple(row.id for row, _, _ in closed))
+    finished = tuple(row.id for row, _, _ in closed)
+    return Settled(admitted, finished, owing=tuple(id_ for id_ in finished if id_ not in hookless))

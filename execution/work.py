@@ -25,24 +25,27 @@ from execution.pace import paces
 from execution.report import FencedError, Report, report
 from execution.settle import Settled, settle
 from execution.watcher import watcher
-from jobs.clock import database_now
+from jobs.clock import steady_now
 from jobs.events import Event, emit
 from jobs.registry import registry
+
+REAL: Stopwatch = time.monotonic
 
 
 def work(
     run_ids: Sequence[UUID],
     *,
     worker: str,
-    clock: Clock = database_now,
-    stopwatch: Stopwatch = time.monotonic,
+    clock: Clock = steady_now,
+    stopwatch: Stopwatch = REAL,
 ) -> int:
-    """The number of runs this call attempted. `stopwatch` measures the time budget of a bundle."""
+    """The number of runs this call attempted. `stopwatch` measures the time budget of a bundle; with
+    another than the real one nobody watches while a function runs, for no time passes then."""
     claimed = claim(run_ids, worker=worker, now=clock(), lease=limits().lease)
     bundle = Bundle(claimed.claims, worker=worker, clock=clock, stopwatch=stopwatch)
     attempted = []
     with attendance():
-        with _relief(bundle, clock) if claimed.claims[1:] else nullcontext():
+        with _relief(bundle, clock) if claimed.claims[1:] and stopwatch is REAL else nullcontext():
             while item := bundle.next():
                 start_hooks({item.run.occurrence_id}.intersection(claimed.started))
                 _attempt(item, bundle, clock)
@@ -53,7 +56,7 @@ def work(
     return len(attempted)
 
 
-def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = database_now) -> int:
+def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = steady_now) -> int:
     """Settle, and call the hooks still owed to occurrences that were settled before."""
     settled = settle(occurrence_ids, now=clock())
     follow_up(settled, clock=clock)
@@ -63,7 +66,7 @@ def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = database_now) -
 def follow_up(settled: Settled, *, clock: Clock) -> None:
     """After the commit: send what was released, call the hooks of what is finished."""
     dispatch(settled.released, now=clock())
-    completion_hooks(settled.finished, now=clock())
+    completion_hooks(settled.owing, now=clock())
 
 
 def _relief(bundle: Bundle, clock: Clock) -> AbstractContextManager[None]:
@@ -73,7 +76,7 @@ def _relief(bundle: Bundle, clock: Clock) -> AbstractContextManager[None]:
         settled = bundle.relieve()
         dispatch(settled.released, now=clock())
         # Hooks are user code, and the watcher keeps other attempts' leases: a worker will call them.
-        ask_for_hooks(settled.finished)
+        ask_for_hooks(settled.owing)
 
     return watcher.after(BUDGET, relieve)
 
@@ -117,7 +120,8 @@ def _demand_success(result: Result) -> None:
 
 
 def _report(item: Claim, result: Result) -> Report:
-    return Report(item.run.id, item.run.occurrence_id, item.token, result)
+    only = item.run if item.alone else None
+    return Report(item.run.id, item.run.occurrence_id, item.token, result, only)
 
 
 class _RolledBackError(Exception):

@@ -123,6 +123,8 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
         if not env.get("DATABASE_URL"):
             var.mkdir(parents=True, exist_ok=True)
     else:
+        # Only statements of ours that say so are prepared; Django's own are sent as text, as ever.
+        options["prepare_threshold"] = 2 if flag(env, "DATABASE_PREPARE", default=True) else None
         options["connect_timeout"] = number(env, "DATABASE_CONNECT_TIMEOUT", default=5)
         if flag(env, "DATABASE_POOL", default=False):
             options["pool"] = {

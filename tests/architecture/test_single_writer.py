@@ -1,13 +1,27 @@
-"""Only occurrences/transitions.py changes a state; everybody else may insert rows, and ask."""
+"""Only occurrences/transitions.py changes a state; everybody else may insert rows, and ask.
+
+`occurrences/swift.py` is its other hand: raw statements, which only `transitions` may send, and which
+are held to the same tables here.
+"""
 
 import ast
 import re
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 
+from occurrences.states import ATTEMPT_FINAL, OCCURRENCE_MOVES, RUN_MOVES, AttemptState
+from occurrences.swift import BEGIN, COMPLETE, Columns, claim_sql
 from tests.architecture.source import Module, called_name, module, modules, texts
 
-WRITER = "occurrences/transitions.py"
+WRITER, SWIFT = "occurrences/transitions.py", "occurrences/swift.py"
+STATEMENTS = (BEGIN, COMPLETE, claim_sql(Columns(("id",), ("id",), ("id",), ("id",))))
+MOVES: dict[str, Mapping[Any, Collection[Any]]] = {
+    "occurrences_occurrence": OCCURRENCE_MOVES,
+    "occurrences_taskrun": RUN_MOVES,
+    "occurrences_attempt": {AttemptState.RUNNING: ATTEMPT_FINAL},
+}
 UPDATES = {
     *("update", "aupdate", "bulk_update", "abulk_update", "update_or_create", "aupdate_or_create"),
     *("save", "asave", "setattr"),
@@ -41,8 +55,48 @@ def names_state(call: ast.Call) -> bool:
 
 @pytest.mark.req("OCC-3")
 def test_no_other_module_writes_a_state() -> None:
-    found = [place for module in modules() if module.path != WRITER for place in writes(module)]
+    found = [place for module in modules() if module.path not in {WRITER, SWIFT} for place in writes(module)]
     assert found == []
+
+
+@pytest.mark.req("OCC-3")
+def test_raw_statements_are_sent_by_the_one_writer_only() -> None:
+    """Others may name the values they are made of, not what sends them."""
+    senders = {"claim", "begin", "complete", "swift"}
+    found = [
+        f"{module.path}: {name.name}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and node.module in {"occurrences", "occurrences.swift"}
+        for name in node.names
+        if name.name in ({"swift"} if node.module == "occurrences" else senders)
+    ]
+    assert found == [f"{WRITER}: swift"]
+
+
+def raw_moves(sql: str) -> list[tuple[str, set[str], set[str]]]:
+    """Of each UPDATE in a statement: its table, the states its guard lets in, the states it leads to."""
+    found = []
+    for part in re.findall(r"UPDATE\s+(\w+)(.*?)(?=RETURNING|\n    \)|\Z)", sql, re.DOTALL):
+        table, (change, _, guard) = part[0], part[1].partition("WHERE")
+        assigned = re.search(r"\bstate = (.*?),\s", change, re.DOTALL)
+        sources = set(re.findall(r"'(\w+)'", " ".join(re.findall(r"state (?:= '\w+'|IN \([^)]*\))", guard))))
+        found.append((table, sources, set(re.findall(r"'(\w+)'", assigned[1])) if assigned else set()))
+    return found
+
+
+@pytest.mark.req("OCC-3", "TSK-1")
+def test_raw_statements_move_along_the_tables_only() -> None:
+    moves = [move for sql in STATEMENTS for move in raw_moves(sql)]
+    assert len(moves) == sum(sql.count("UPDATE occ") for sql in STATEMENTS) == 6
+    for table, sources, targets in moves:
+        assert sources, f"an UPDATE of {table} without a guard"
+        assert targets
+        for source in sources:
+            reached = {str(state) for state in MOVES[table][source]}
+            # scheduled → claimed → running in one statement
+            reached |= {str(state) for step in reached for state in MOVES[table].get(step, ())} & {"running"}
+            assert targets <= reached, (table, source, targets)
 
 
 @pytest.mark.parametrize(

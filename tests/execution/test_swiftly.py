@@ -1,0 +1,205 @@
+"""PostgreSQL's one-statement steps leave the rows exactly as the general road does."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, transaction
+
+from execution.claim import Claim, begin, claim
+from execution.outcome import Ending, Result
+from execution.report import Report, report
+from execution.settle import Settled
+from execution.swiftly import FORESEEN
+from jobs import Job as DeclaredJob
+from jobs.models import Job, Task
+from jobs.registry import Registry
+from occurrences import transitions
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import OccurrenceState, RunState
+from tests.execution.conftest import NOW
+from tests.occurrences.ledger import a_job, a_run, a_task, an_attempt, an_occurrence, saved
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres, pytest.mark.req("TSK-2")]
+
+S, R = OccurrenceState, RunState
+LATER = NOW + timedelta(seconds=5)
+FOREIGN = {"claim_token", "claim"}  # chosen at random
+
+
+@pytest.fixture(autouse=True)
+def postgres(db: None) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("one-statement steps are PostgreSQL's")
+
+
+def bundle(count: int) -> list[UUID]:
+    ids = []
+    for number in range(count):
+        job = saved(a_job(f"job-{number}", NOW))
+        run = a_run(saved(an_occurrence(job, NOW, S.DISPATCHED)), saved(a_task(job)))
+        ids.append(saved(run).id)
+    return ids
+
+
+def ledger() -> list[dict[str, Any]]:
+    """Everything the three tables say."""
+    return [
+        {key: value for key, value in row.items() if key not in FOREIGN}
+        for model in (Occurrence, TaskRun, Attempt)
+        for row in model.objects.order_by("pk").values()
+    ]
+
+
+def both(act: Callable[[], object]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The ledger after the act on the general road, and after the same act on the swift one."""
+    found = []
+    for usable in (False, True):
+        with pytest.MonkeyPatch.context() as patch, rolled_back():
+            patch.setattr(transitions, "swift_usable", lambda usable=usable: usable)
+            act()
+            found.append(ledger())
+    return found[0], found[1]
+
+
+@contextmanager
+def rolled_back() -> Iterator[None]:
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def reported(item: Claim, ending: Ending = Ending.SUCCESS) -> Report:
+    return Report(
+        item.run.id, item.run.occurrence_id, item.token, Result(ending), item.run if item.alone else None
+    )
+
+
+def test_a_claim_leaves_the_same_rows(queue: object) -> None:
+    ids = bundle(3)
+    general, swift = both(lambda: claim(ids, worker="w", now=LATER))
+    assert swift == general
+    assert [row["state"] for row in swift if "position" in row].count("claimed") == 2
+
+
+def test_begun_and_completed_they_leave_the_same_rows() -> None:
+    ids = bundle(3)
+
+    def act() -> None:
+        claims = claim(ids, worker="w", now=LATER).claims
+        begun = [item if item.begun else begin(item, worker="w", now=LATER) for item in claims]
+        report([reported(item) for item in begun if item], now=LATER + timedelta(seconds=1))
+
+    general, swift = both(act)
+    assert swift == general
+    assert {row["state"] for row in swift} == {"completed", "success"}
+
+
+def test_what_a_claim_brings_along_is_what_the_rows_say() -> None:
+    (id_,) = bundle(1)
+    (item,) = claim([id_], worker="w", now=LATER).claims
+    row = TaskRun.objects.select_related("task", "occurrence__job").get(id=id_)
+    assert item.alone
+    for brought, stored in (
+        (item.run, row),
+        (item.run.task, row.task),
+        (item.occurrence, row.occurrence),
+        (item.occurrence.job, row.occurrence.job),
+    ):
+        for name in brought.__dict__.keys() - {"_state"}:
+            assert getattr(brought, name) == getattr(stored, name), name
+
+
+def test_a_run_with_siblings_is_not_alone_and_takes_the_general_road(
+    job: Job, task: Task, second: Task
+) -> None:
+    occurrence = saved(an_occurrence(job, NOW, S.DISPATCHED))
+    runs = [saved(a_run(occurrence, one)) for one in (task, second)]
+    claims = claim([run.id for run in runs], worker="w", now=LATER).claims
+    assert [item.alone for item in claims] == [False, False]
+    settled = report([reported(claims[0])], now=LATER)
+    assert settled == Settled()
+    assert Occurrence.objects.get().state == S.RUNNING
+
+
+def test_a_run_tried_oftener_than_foreseen_is_claimed_all_the_same(job: Job, task: Task) -> None:
+    run = saved(a_run(saved(an_occurrence(job, NOW, S.RUNNING)), task, attempts_made=FORESEEN))
+    for number in range(FORESEEN):
+        saved(an_attempt(run, "failed", number=number))  # type: ignore[arg-type]
+    (item,) = claim([run.id], worker="w", now=LATER).claims
+    assert (item.number, item.begun) == (FORESEEN, True)
+
+
+def test_when_the_first_of_a_message_is_taken_the_others_wait_for_their_turn() -> None:
+    ids = bundle(3)
+    claim(ids[:1], worker="other", now=LATER)
+    claimed = claim(ids, worker="w", now=LATER)
+    assert [(item.run.id, item.begun) for item in claimed.claims] == [(ids[1], False), (ids[2], False)]
+    assert len(claimed.started) == 2
+
+
+def test_a_late_success_changes_nothing() -> None:
+    ids = bundle(2)
+    claims = claim(ids, worker="w", now=LATER).claims
+    begun = [claims[0], begin(claims[1], worker="w", now=LATER)]
+    transitions.cancel([ids[0]], reason="reaped", now=LATER)
+    before = ledger()
+    stale = Report(ids[1], claims[1].run.occurrence_id, uuid4(), Result(Ending.SUCCESS), claims[1].run)
+    assert report([reported(claims[0]), stale], now=LATER) == Settled(fenced=2)
+    assert ledger() == before
+    assert report([reported(item) for item in begun if item], now=LATER).fenced == 1
+
+
+def test_successes_and_failures_of_one_bundle_are_each_recorded() -> None:
+    ids = bundle(3)
+    claims = claim(ids, worker="w", now=LATER).claims
+    begun = [item if item.begun else begin(item, worker="w", now=LATER) for item in claims]
+    endings = (Ending.SUCCESS, Ending.FAILED, Ending.SUCCESS)
+    reports = [reported(item, ending) for item, ending in zip(begun, endings, strict=True) if item]
+    settled = report(reports, now=LATER)
+    assert [TaskRun.objects.get(id=id_).state for id_ in ids] == ["success", "retry", "success"]
+    assert len(settled.finished) == 2
+
+
+@pytest.mark.req("JOB-9")
+def test_an_occurrence_whose_job_has_hooks_owes_them(declared: Registry) -> None:
+    ids = bundle(2)
+    DeclaredJob("job-1", "@hourly").on_complete(print)
+    claims = claim(ids, worker="w", now=LATER).claims
+    begun = [item if item.begun else begin(item, worker="w", now=LATER) for item in claims]
+    settled = report([reported(item) for item in begun if item], now=LATER)
+    owing = claims[1].run.occurrence_id
+    assert settled.owing == (owing,)
+    assert [row.id for row in Occurrence.objects.unfinalized()] == [owing]
+
+
+@pytest.mark.req("OCC-4")
+def test_whoever_waits_in_line_is_let_in(job: Job, task: Task) -> None:
+    run = saved(a_run(saved(an_occurrence(job, NOW, S.DISPATCHED)), task))
+    waiting = saved(an_occurrence(job, LATER, S.QUEUED))
+    (item,) = claim([run.id], worker="w", now=LATER).claims
+    settled = report([reported(item)], now=LATER)
+    assert [TaskRun.objects.get(id=id_).occurrence_id for id_ in settled.released] == [waiting.id]
+
+
+def test_two_statements_take_a_run_from_its_message_to_its_end(
+    django_assert_num_queries: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Django sees none of them; the swift ones are counted as they are sent."""
+    (id_,) = bundle(1)
+    sent: list[str] = []
+    for name in ("swift_claim", "swift_begin", "swift_complete"):
+        real = getattr(transitions, name)
+
+        def counted(*args: Any, real: Any = real, name: str = name, **more: Any) -> Any:
+            sent.append(name)
+            return real(*args, **more)
+
+        monkeypatch.setattr(transitions, name, counted)
+    with django_assert_num_queries(0):
+        (item,) = claim([id_], worker="w", now=LATER).claims
+        report([reported(item)], now=LATER)
+    assert sent == ["swift_claim", "swift_complete"]
