@@ -32,7 +32,9 @@ class Ledger(Protocol):
 
     def plan_jobs(self, jobs: Collection[UUID], *, now: datetime) -> None: ...
 
-    def replan(self, jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> None: ...
+    def replan(
+        self, jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime
+    ) -> Mapping[UUID, datetime]: ...
 
     def preview(
         self, definitions: Sequence[Definition], *, policy: UpdatePolicy, now: datetime

@@ -113,6 +113,9 @@ class JobVersion(models.Model):
     before = models.JSONField(null=True, help_text="The definition it replaced; null for the first.")
     after = models.JSONField(help_text="The definition from then on.")
     created_at = models.DateTimeField()
+    counts_from = models.DateTimeField(
+        null=True, help_text="Owes instants only after it: one of the version before was kept until then."
+    )
 
     class Meta:
         ordering = ["job", "-number"]

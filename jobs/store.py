@@ -27,6 +27,8 @@ JOB_COLUMNS = ["schedule", "config", "metadata", "origin", "removed_at", "enable
 TASK_COLUMNS = ["function", "position", "config", "retired_at", "updated_at"]
 OWNED = {Origin.CODE: "declared in code; change it there", Origin.POLLING: "owned by a polling scheduler"}
 
+REMOVED = "no longer declared in code"
+
 Progress = Callable[[int], object]
 
 
@@ -86,6 +88,22 @@ def restore(name: str, number: int, change: Change) -> Stored:
     return store([Definition.load(old.after)], replace(change, origin=origin), expected={name: job.version})
 
 
+def remove(rows: Sequence[Job], change: Change) -> None:
+    """Known, but no longer registered: nothing is planned any more. A version like any other change, so
+    that what was owed until then can be told; call inside a transaction that holds the rows."""
+    if not rows:
+        return
+    ids = [row.id for row in rows]
+    tasks = _tasks_of(ids)
+    before = {row.id: definition_of(row, tasks.get(row.id, ())) for row in rows}
+    ledger.connected().plan_jobs(ids, now=change.now)
+    for row in rows:
+        row.version, row.removed_at, row.updated_at = row.version + 1, change.now, change.now
+    _rewrite(list(rows))
+    after = {id_: replace(item, enabled=False) for id_, item in before.items()}
+    _write_versions(after, before, {row.id: row for row in rows}, change, {})
+
+
 def definition_of(job: Job, tasks: Iterable[Task]) -> Definition:
     """What the rows say, whoever wrote them."""
     current = sorted((task for task in tasks if task.retired_at is None), key=attrgetter("position"))
@@ -109,9 +127,8 @@ def _store_batch(batch: Sequence[Definition], change: Change, expected: Mapping[
         ledger.connected().plan_jobs(changed, now=change.now)
     _rewrite([_updated(rows[id_], after[id_], change) for id_ in changed])
     _write_tasks({id_: after[id_] for id_ in (*new, *changed)}, tasks, change.now)
-    _write_versions({id_: after[id_] for id_ in (*new, *changed)}, before, rows, change)
-    if changed:
-        ledger.connected().replan(changed, policy=change.policy, now=change.now)
+    kept = ledger.connected().replan(changed, policy=change.policy, now=change.now) if changed else {}
+    _write_versions({id_: after[id_] for id_ in (*new, *changed)}, before, rows, change, kept)
     touched = {*new, *changed}
     return Stored(
         new=tuple(after[id_].name for id_ in new),
@@ -231,6 +248,7 @@ def _write_versions(
     before: Mapping[UUID, Definition],
     rows: Mapping[UUID, Job],
     change: Change,
+    kept: Mapping[UUID, datetime],
 ) -> None:
     """After the rewrite `rows` carry the new numbers; a new job starts at 1."""
     versions = [
@@ -242,6 +260,7 @@ def _write_versions(
             before=before[id_].dumped() if id_ in before else None,
             after=item.dumped(),
             created_at=change.now,
+            counts_from=kept.get(id_),
         )
         for id_, item in items.items()
     ]

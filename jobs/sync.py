@@ -9,7 +9,7 @@ from jobs.errors import DefinitionError
 from jobs.ids import job_id
 from jobs.models import Job, Origin
 from jobs.registry import registry
-from jobs.store import Change, store
+from jobs.store import REMOVED, Change, remove, store
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ def sync(now: datetime, *, author: str = "code") -> Synced:
     declared = [job.definition for job in registry.jobs.values()]
     with transaction.atomic():
         stored = store(declared, Change(Origin.CODE, author, now, reason="declared in code"))
-        removed = _remove_undeclared({job_id(item.name) for item in declared}, now)
+        removed = _remove_undeclared({job_id(item.name) for item in declared}, author, now)
     return Synced(stored.new, stored.preserved, stored.changed, removed)
 
 
-def _remove_undeclared(declared: set[object], now: datetime) -> tuple[str, ...]:
+def _remove_undeclared(declared: set[object], author: str, now: datetime) -> tuple[str, ...]:
     """Known, but no longer registered: the row stays for its history, nothing is planned any more."""
     ours = Job.objects.filter(origin=Origin.CODE, removed_at=None).order_by("id")
     gone = [row for row in ours.select_for_update(no_key=True) if row.id not in declared]
-    Job.objects.filter(id__in=[row.id for row in gone]).update(removed_at=now, updated_at=now)
+    remove(gone, Change(Origin.CODE, author, now, reason=REMOVED))
     return tuple(sorted(row.name for row in gone))

@@ -14,6 +14,7 @@ NO_TASKS = "no tasks"
 BROKEN = "unusable configuration"
 MAX_REACHED = "max"
 SUPERSEDED = "superseded"
+REQUESTED = (Cause.REPLAY, Cause.BACKFILL)
 KEEPS_LATEST = frozenset({Overlap.QUEUE_LATEST, Overlap.REPLACE})
 
 
@@ -70,6 +71,10 @@ def in_line(row: Due) -> tuple[int, datetime, UUID]:
 
 
 def _wait_or_skip(row: Due, queue: dict[str, list[Due]], skip: dict[str, list[UUID]]) -> None:
+    if row.cause in REQUESTED:
+        # Somebody asked for just this one: it neither gives way to others nor takes their place.
+        queue.setdefault("requested", []).append(row)
+        return
     overlap = Overlap(row.overlap)
     # What a recovery strategy decided to run shall run: one after the other, not skipped by its own kind.
     if overlap is Overlap.SKIP and row.cause != Cause.RECOVERY:
@@ -89,13 +94,15 @@ def _counts(row: Due) -> int:
 
 
 def _refusal(row: Due, facts: Facts, started: Mapping[UUID, int]) -> str:
-    """Why it must not run at all; a manual run goes ahead even when the schedule is held."""
+    """Why it must not run at all; what an operator asked for goes ahead even when the schedule is held."""
     if row.job_id in facts.broken:
         return BROKEN
     if row.job_id not in facts.with_tasks:
         return NO_TASKS
     if row.cause == Cause.MANUAL:
         return ""
+    if row.cause in REQUESTED:
+        return "removed" if row.removed_at is not None else ""
     left = facts.starts_left.get(row.job_id)
     if left is not None and _counts(row) and started[row.job_id] >= left:
         return MAX_REACHED

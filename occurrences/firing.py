@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import transaction
 
 from occurrences import due, transitions
-from occurrences.admission import KEEPS_LATEST, SUPERSEDED, Admission, Facts, admit
+from occurrences.admission import KEEPS_LATEST, REQUESTED, SUPERSEDED, Admission, Facts, admit
 from occurrences.arrays import Ids
 from occurrences.due import Due
 from occurrences.models import Cursor, Occurrence
@@ -101,6 +101,7 @@ def _supersede(queued: Collection[Due], now: datetime) -> None:
     latest = [row for row in queued if row.overlap in KEEPS_LATEST]
     if latest:
         waiting = Occurrence.objects.waiting().filter(job__any=[row.job_id for row in latest])
+        waiting = waiting.exclude(cause__in=REQUESTED)
         older = waiting.exclude(id__in=[row.id for row in latest]).values_list("id", flat=True)
         transitions.skip(list(older), reason=SUPERSEDED, now=now)
 

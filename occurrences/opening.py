@@ -97,7 +97,7 @@ def starts_left_of(rows: Iterable[Due], starts: dict[UUID, int]) -> dict[UUID, i
 
 def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[dict[str, Any], Ready]]:
     parallel = occurrence.mode == Mode.PARALLEL
-    for index, step in enumerate(steps):
+    for index, step in enumerate(_chosen(steps, occurrence.only_tasks)):
         policy = _own_policy(step, occurrence.overrides) if occurrence.overrides else step.policy
         id_ = run_id(occurrence.id, step.task_id)
         row = {
@@ -109,6 +109,13 @@ def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[d
             "available_at": now if parallel or index == 0 else None,
         }
         yield row, _ready(id_, occurrence, step, policy)
+
+
+def _chosen(steps: list[Step], only_tasks: list[str] | None) -> list[Step]:
+    """A replay may repeat some of the tasks; those retired since are left out."""
+    if only_tasks is None:
+        return steps
+    return [step for step in steps if str(step.task_id) in only_tasks]
 
 
 def _own_policy(step: Step, overrides: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Case, F, Model, Value, When
 
 from occurrences import swift
-from occurrences.models import Attempt, Cause, Occurrence, TaskRun, TaskRunQuerySet
+from occurrences.models import Attempt, Cause, Occurrence, Resolution, TaskRun, TaskRunQuerySet
 from occurrences.states import (
     RUN_HELD,
     RUN_OPEN,
@@ -265,6 +265,11 @@ def park(
         fingerprint=_per_row(TaskRun, "fingerprint", fingerprints or {}),
         **RELEASED_CLAIM,
     )
+
+
+def resolve(ids: Ids, resolution: Resolution, *, now: datetime) -> int:
+    """Somebody has dealt with these dead letters. The state stays: they did die."""
+    return TaskRun.objects.dead().filter(id__in=ids).update(resolved_at=now, resolution=resolution)
 
 
 def cancel(ids: Ids, *, reason: str, now: datetime) -> int:

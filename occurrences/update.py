@@ -13,7 +13,7 @@ from jobs.definition import Definition
 from jobs.errors import PunctualError
 from jobs.ids import job_id
 from jobs.models import Job
-from jobs.policy import PendingDiff, UpdatePolicy
+from jobs.policy import PendingDiff, Update, UpdatePolicy
 from jobs.scheduling import job_config, schedule_of
 from occurrences.diff import Replan
 from occurrences.diff import replan as decide
@@ -27,8 +27,8 @@ from schedules import Schedule, ScheduleError
 Pending = dict[UUID, list[datetime]]
 
 
-def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> None:
-    """Call inside the transaction that changed the jobs."""
+def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> dict[UUID, datetime]:
+    """Call inside the transaction of the change; returns the old instants that new schedules wait for."""
     rows = Cursor.objects.filter(job__in=jobs).select_related("job").order_by("job_id")
     cursors = list(rows.select_for_update(of=("self",), no_key=True))
     pending = _pending(jobs, now)
@@ -39,6 +39,8 @@ def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> No
         cursor.planned_until, cursor.plan_at, cursor.problem = plan.planned_until, plan.plan_at, ""
         cursor.settled_until = max(cursor.settled_until, min(now, plan.planned_until))
     write_cursors(cursors)
+    graceful = policy.kind is Update.GRACEFUL
+    return {cursor.job_id: plan.keep[0] for cursor, plan in plans.items() if graceful and plan.keep}
 
 
 def preview(definitions: Sequence[Definition], *, policy: UpdatePolicy, now: datetime) -> list[PendingDiff]:

@@ -18,12 +18,16 @@ def joined(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows for programs, `line` for people; `closing` is one more line for people."""
+    """Rows for programs, `line` for people; `closing` is one more line for people.
+
+    `exit_code` is asked after the last row: what it says may depend on them.
+    """
 
     rows: Iterable[Row]
     line: Callable[[Row], str] = joined
     closing: str = ""
     single: bool = False  # JSON: the object itself instead of a list
+    exit_code: Callable[[], int] = lambda: 0
 
 
 @dataclass(frozen=True)

@@ -73,12 +73,13 @@ def test_a_job_that_allows_overlap_does_not_make_its_exclusive_occurrences_wait(
     ],
 )
 @pytest.mark.parametrize("cause", Cause)
-def test_what_holds_a_job_skips_its_occurrences_except_manual_ones(
+def test_what_holds_a_job_skips_its_occurrences_except_those_somebody_asked_for(
     state: dict[str, object], reason: str, cause: Cause
 ) -> None:
     row = due(a_job("held", NOW, **state), cause=cause)
     result = admitted(row)
-    if cause is Cause.MANUAL:
+    replayed = cause in (Cause.REPLAY, Cause.BACKFILL)
+    if cause is Cause.MANUAL or (replayed and reason != "removed"):
         assert result == Admission((row,))
     else:
         assert result == Admission(skip={reason: [row.id]})

@@ -1,0 +1,159 @@
+"""A job and a span of the past → occurrences for the instants that have none, beside the cursor (REC-5).
+
+An instant that has a row of its own is left alone, whatever became of it: a replay repeats that. One
+that only a range of missed ones stands for gets a row linked to the range. Ids follow from the
+instants, so repeating a backfill adds nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from django.db import transaction
+from django.db.models import Q
+
+from jobs.config import Config
+from jobs.errors import DefinitionError, PunctualError
+from jobs.models import Job, Origin
+from jobs.scheduling import job_config, schedule_of
+from occurrences.ids import occurrence_id, repeat_id
+from occurrences.materialize import create_missing, new_occurrence
+from occurrences.models import Cause, Cursor, Occurrence
+from occurrences.states import OccurrenceState
+from recovery.audit import Asked, note
+from recovery.models import Action
+
+BATCH = 1000
+MOST = 100_000
+MICROSECOND = timedelta(microseconds=1)
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Span:
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True)
+class Backfilled:
+    """`instants` the schedule names in the span; `made` of them got a row, `existing` had one."""
+
+    instants: int = 0
+    made: int = 0
+    existing: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+def backfill(
+    job: Job,
+    span: Span,
+    *,
+    asked: Asked,
+    now: datetime,
+    dry_run: bool = False,
+    progress: Progress = lambda _count: None,
+) -> Backfilled:
+    """Both ends included, nothing after now: what lies ahead is planned anyway."""
+    _check(job, span)
+    schedule, config = schedule_of(job), job_config(job)
+    settled = Cursor.objects.values_list("settled_until", flat=True).get(job=job)
+    done = Backfilled()
+    for batch in _batches(schedule.between(span.since - MICROSECOND, min(span.until, settled, now))):
+        missing, existing = _without_row(job, batch)
+        if done.made + len(missing) > MOST:
+            raise DefinitionError(
+                "--to", span.until.isoformat(), f"more than {MOST} instants; fill in a part of it"
+            )
+        if missing and not dry_run:
+            # Due at once, and in their order, also across batches.
+            _write(job, config, missing, asked, now=now, run_at=now + done.made * MICROSECOND)
+        done = Backfilled(
+            instants=done.instants + len(batch),
+            made=done.made + len(missing),
+            existing=done.existing + existing,
+            first=done.first or (missing[0][0] if missing else None),
+            last=missing[-1][0] if missing else done.last,
+        )
+        progress(len(batch))
+    return done
+
+
+def _check(job: Job, span: Span) -> None:
+    if job.removed or job.origin == Origin.POLLING:
+        raise PunctualError(f"{job.name}: it is not planned by beats; there is nothing to backfill")
+    if span.since > span.until:
+        reason = f"expected an instant before {span.until.isoformat()}"
+        raise DefinitionError("--from", span.since.isoformat(), reason)
+
+
+def _batches(instants: Iterator[datetime]) -> Iterator[list[datetime]]:
+    while batch := list(islice(instants, BATCH)):
+        yield batch
+
+
+def _without_row(job: Job, batch: Sequence[datetime]) -> tuple[list[tuple[datetime, Occurrence | None]], int]:
+    """Instants to fill in, each with the missed range it lies in, and how many have a row."""
+    within = Q(scheduled_for__range=(batch[0], batch[-1])) | Q(
+        scheduled_for__lt=batch[0], spans_until__gte=batch[0]
+    )
+    rows = list(
+        Occurrence.objects.filter(within, job=job).only("scheduled_for", "spans_until", "state", "job")
+    )
+    own = {row.scheduled_for for row in rows if row.spans_until is None}
+    ranges = [row for row in rows if row.spans_until is not None]
+    found: list[tuple[datetime, Occurrence | None]] = []
+    for instant in batch:
+        holder = next(
+            (row for row in ranges if row.scheduled_for <= instant <= (row.spans_until or instant)), None
+        )
+        if instant in own or (holder is not None and holder.state != OccurrenceState.MISSED):
+            continue
+        found.append((instant, holder))
+    return found, len(batch) - len(found)
+
+
+def _write(
+    job: Job,
+    config: Config,
+    missing: Sequence[tuple[datetime, Occurrence | None]],
+    asked: Asked,
+    *,
+    now: datetime,
+    run_at: datetime,
+) -> None:
+    with transaction.atomic():
+        create_missing(
+            _row(job, config, instant, holder, asked, now=now, run_at=run_at + order * MICROSECOND)
+            for order, (instant, holder) in enumerate(missing)
+        )
+        span = {"job": job.name, "from": missing[0][0].isoformat(), "to": missing[-1][0].isoformat()}
+        note(Action.BACKFILL, asked, count=len(missing), now=now, details=span)
+
+
+def _row(  # noqa: PLR0913 - facts of one row
+    job: Job,
+    config: Config,
+    instant: datetime,
+    holder: Occurrence | None,
+    asked: Asked,
+    *,
+    now: datetime,
+    run_at: datetime,
+) -> Occurrence:
+    made = new_occurrence(
+        job,
+        config,
+        scheduled_for=instant,
+        run_at=run_at,
+        now=now,
+        cause=Cause.BACKFILL,
+        parent=holder,
+        requested_by=asked.by[:200],
+        request_reason=asked.reason[:500],
+    )
+    if holder is not None:
+        made.id = repeat_id(occurrence_id(job.id, instant), 0)
+    return made

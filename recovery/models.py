@@ -1,0 +1,69 @@
+"""What recovery remembers: who asked for what, counts of rows that are gone, and how far they are gone."""
+
+from django.db import models
+
+from jobs.models import Job
+
+
+class Action(models.TextChoices):
+    REPLAY = "replay", "replay"
+    BACKFILL = "backfill", "backfill"
+    CANCEL = "cancel", "cancel"
+    SKIP = "skip", "skip"
+    DLQ_REPLAY = "dlq_replay", "replay of dead letters"
+    DLQ_PURGE = "dlq_purge", "purge of dead letters"
+    PRUNE = "prune", "prune"
+
+
+class Audit(models.Model):
+    """One request of an operator; rows are added, never changed."""
+
+    action = models.CharField(max_length=12, choices=Action)
+    requested_by = models.CharField(max_length=200)
+    reason = models.CharField(max_length=500, blank=True, default="")
+    at = models.DateTimeField()
+    count = models.PositiveIntegerField(help_text="How many rows it made or changed.")
+    details = models.JSONField(default=dict, help_text="What was asked for.")
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name = "audit entry"
+        verbose_name_plural = "audit entries"
+
+    def __str__(self) -> str:
+        return f"{self.action} of {self.count} by {self.requested_by}"
+
+
+class Counter(models.TextChoices):
+    OCCURRENCES = "occurrences", "occurrences that are over"
+    ATTEMPTS = "attempts", "attempts that are over"
+    RECOVERIES = "recoveries", "occurrences recovery made up for"
+
+
+class Tally(models.Model):
+    """Rows that were pruned, counted: written in the transaction that deletes them, only ever added."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+", db_index=False)
+    counter = models.CharField(max_length=12, choices=Counter)
+    task = models.CharField(max_length=200, blank=True, default="")
+    label = models.CharField(max_length=24, help_text="The state, or the strategy of recovery.")
+    count = models.PositiveBigIntegerField()
+
+    class Meta:
+        indexes = [
+            # Totals: `GROUP BY counter, job, task, label`; and folding the rows of a job into one.
+            models.Index(fields=["counter", "job"], name="tally_of_job"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.label}"
+
+
+class Pruned(models.Model):
+    """How far back a job's instants may be gone, so that nobody takes them for lost."""
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="+")
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"until {self.until}"

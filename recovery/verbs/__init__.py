@@ -1,0 +1,1 @@
+"""What operators do to the ledger, as verbs of management commands; see `jobs.verbs`."""

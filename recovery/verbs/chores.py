@@ -1,0 +1,91 @@
+"""Verbs of one word: backfill, prune, recover, reap."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+
+from jobs import control
+from jobs.clock import database_now
+from jobs.models import Job
+from jobs.progress import Progress
+from jobs.verbs import Answer, Options, Row, Verb
+from occurrences.materialize import plan_due
+from recovery import sweep
+from recovery.audit import Asked, note
+from recovery.backfill import Span, backfill
+from recovery.catchup import CaughtUp, catch_up
+from recovery.models import Action
+from recovery.retention import prune
+from recovery.verbs.reading import asked, asking, instant
+
+
+def backfill_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("job", help="the job's name")
+    parser.add_argument("--from", dest="since", required=True, metavar="INSTANT", help="first instant")
+    parser.add_argument("--to", dest="until", required=True, metavar="INSTANT", help="last instant")
+    parser.add_argument("--dry-run", action="store_true", help="only say what it would make")
+    asking(parser)
+
+
+def backfill_one(options: Options) -> Answer:
+    span = Span(instant("--from", options["since"]), instant("--to", options["until"]))
+    now = database_now()
+    done = backfill(
+        control.get(options["job"]), span, asked=asked(options), now=now, dry_run=options["dry_run"]
+    )
+    return Answer([asdict(done) | {"dry_run": options["dry_run"]}], single=True, line=_pairs)
+
+
+def _pairs(row: Row) -> str:
+    return "  ".join(f"{key}={value}" for key, value in row.items())
+
+
+def prune_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--job", help="only this job")
+    parser.add_argument("--dry-run", action="store_true", help="only say how many")
+    asking(parser)
+
+
+def prune_all(options: Options) -> Answer:
+    jobs = [control.get(options["job"])] if options["job"] else Job.objects.order_by("name").iterator()
+    rows = _pruned(iter(jobs), database_now(), asked(options), dry_run=options["dry_run"])
+    return Answer(rows, _pairs)
+
+
+def _pruned(jobs: Iterator[Job], now: datetime, by: Asked, *, dry_run: bool) -> Iterator[Row]:
+    total = 0
+    for job in jobs:
+        kept = prune(job, now=now, dry_run=dry_run, progress=Progress(sys.stderr, 0, job.name))
+        if kept is not None and kept.pruned:
+            total += kept.pruned
+            yield {"job": kept.job, "older_than": kept.cutoff.isoformat(), "occurrences": kept.pruned}
+    if total and not dry_run:
+        note(Action.PRUNE, by, count=total, now=now, details={})
+
+
+def recover(_options: Options) -> Answer:
+    """Plan what is owed and apply the strategies, as every tick does."""
+    now = database_now()
+    planned, absorbed, caught = 0, 0, CaughtUp()
+    while (step := plan_due(now)).jobs:
+        planned, absorbed = planned + step.instants, absorbed + step.absorbed
+    while (found := catch_up(now)) != CaughtUp():
+        caught = CaughtUp(
+            caught.jobs + found.jobs, caught.recovered + found.recovered, caught.missed + found.missed
+        )
+        if not found.jobs:
+            break
+    return Answer([{"planned": planned, "in_ranges": absorbed} | asdict(caught)], _pairs, single=True)
+
+
+def reap(_options: Options) -> Answer:
+    """One sweep: expired claims, overdue occurrences, unsent messages, unsettled ones."""
+    return Answer([asdict(sweep.run_once(database_now()))], _pairs, single=True)
+
+
+BACKFILL = Verb("backfill", "", backfill_one, backfill_arguments)
+PRUNE = Verb("prune", "", prune_all, prune_arguments)
+RECOVER = Verb("recover", "", recover)
+REAP = Verb("reap", "", reap)

@@ -1,0 +1,187 @@
+"""Verbs about occurrences: list, show, cancel, skip, replay."""
+
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from jobs import control
+from jobs.clock import database_now
+from jobs.errors import DefinitionError, PunctualError
+from jobs.ids import shown
+from jobs.verbs import Answer, Options, Row, Verb
+from occurrences.models import Occurrence, OccurrenceQuerySet
+from occurrences.states import OccurrenceState
+from recovery.operate import cancel_occurrences, skip_occurrences
+from recovery.replay import replay, replayable
+from recovery.verbs.reading import asked, asking, identifier, optional_instant
+
+SHOWN = 50
+MOST = 100_000
+
+
+def choosing(parser: ArgumentParser) -> None:
+    parser.add_argument("--job", help="only of this job")
+    parser.add_argument("--state", choices=OccurrenceState.values, help="only in this state")
+    parser.add_argument("--from", dest="since", metavar="INSTANT", help="scheduled for this instant or later")
+    parser.add_argument("--to", dest="until", metavar="INSTANT", help="scheduled for this instant or earlier")
+
+
+def chosen(options: Options) -> OccurrenceQuerySet:
+    rows = Occurrence.objects.all()
+    if options["job"]:
+        rows = rows.filter(job=control.get(options["job"]))
+    if options["state"]:
+        rows = rows.filter(state=options["state"])
+    if since := optional_instant("--from", options["since"]):
+        rows = rows.filter(scheduled_for__gte=since)
+    if until := optional_instant("--to", options["until"]):
+        rows = rows.filter(scheduled_for__lte=until)
+    return rows
+
+
+def list_arguments(parser: ArgumentParser) -> None:
+    choosing(parser)
+    parser.add_argument("-n", type=int, default=SHOWN, help=f"at most so many (default {SHOWN})")
+
+
+def list_some(options: Options) -> Answer:
+    if not 1 <= options["n"] <= MOST:
+        raise DefinitionError("-n", options["n"], f"expected 1 to {MOST}")
+    rows = chosen(options).select_related("job").order_by("-scheduled_for", "-id")[: options["n"]]
+    return Answer(map(brief, rows))
+
+
+def brief(row: Occurrence) -> Row:
+    return {
+        "id": row.shown_id,
+        "job": row.job.name,
+        "scheduled_for": row.scheduled_for.isoformat(),
+        "state": row.state,
+        "cause": row.cause,
+        "reason": row.reason,
+        "instants": row.instants,
+    }
+
+
+def one(parser: ArgumentParser) -> None:
+    parser.add_argument("id", help="an occurrence's id, with or without occ_")
+
+
+def show(options: Options) -> Answer:
+    row = _get(identifier(options["id"], "occ"))
+    runs = row.runs.select_related("task").prefetch_related("attempts").order_by("position")
+    found = brief(row) | {
+        "run_at": row.run_at.isoformat(),
+        "spans_until": row.spans_until,
+        "fired_at": row.fired_at,
+        "started_at": row.started_at,
+        "finished_at": row.finished_at,
+        "parent": shown("occ", row.parent_id) if row.parent_id else None,
+        "requested_by": row.requested_by,
+        "request_reason": row.request_reason,
+        "covers": row.covers,
+        "runs": [_run(run) for run in runs],
+    }
+    return Answer([found], text, single=True)
+
+
+def _get(id_: UUID) -> Occurrence:
+    row = Occurrence.objects.select_related("job").filter(id=id_).first()
+    if row is None:
+        raise PunctualError(
+            f"{shown('occ', id_)}: no such occurrence; `occurrences list` shows what there is"
+        )
+    return row
+
+
+def _run(run: Any) -> Row:
+    return {
+        "id": run.shown_id,
+        "task": run.task.name,
+        "state": run.state,
+        "reason": run.reason,
+        "error": run.error,
+        "attempts": [
+            {"number": item.number, "state": item.state, "worker": item.worker, "error": item.error}
+            for item in sorted(run.attempts.all(), key=lambda item: item.number)
+        ],
+    }
+
+
+def text(row: Row) -> str:
+    lines = [f"{key}  {value}" for key, value in row.items() if key != "runs" and value not in (None, "")]
+    for run in row["runs"]:
+        lines.append(f"run {run['task']}  {run['state']}  {run['error']}".rstrip())
+        lines += [
+            f"  attempt {item['number']}  {item['state']}  {item['worker']}" for item in run["attempts"]
+        ]
+    return "\n".join(lines)
+
+
+def several(parser: ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="ids, with or without occ_")
+    choosing(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say how many")
+    asking(parser)
+
+
+def replay_arguments(parser: ArgumentParser) -> None:
+    several(parser)
+    parser.add_argument("--failed-only", action="store_true", help="only the tasks that did not succeed")
+    parser.add_argument("--key", help="identifies this request: repeating it with the same key adds nothing")
+
+
+def _wanted(options: Options) -> OccurrenceQuerySet:
+    """By id, or by at least one filter: nobody acts on everything by leaving something out."""
+    ids = [identifier(text_, "occ") for text_ in options["ids"]]
+    if not ids and not any(options[name] for name in ("job", "state", "since", "until")):
+        raise DefinitionError("ids", "", "expected ids, or a filter such as --job")
+    rows = chosen(options)
+    return rows.filter(id__in=ids) if ids else rows
+
+
+def replay_some(options: Options) -> Answer:
+    rows = replayable(_wanted(options))
+    if options["dry_run"]:
+        return Answer([{"result": "would replay", "count": rows.count()}])
+    ids = list(rows.order_by("scheduled_for").values_list("id", flat=True)[:MOST])
+    done = replay(
+        ids, asked=asked(options), now=database_now(), failed_only=options["failed_only"], key=options["key"]
+    )
+    return Answer(_made(done.made), closing=f"{len(done.made)} replayed, {done.refused} refused")
+
+
+def _made(ids: tuple[UUID, ...]) -> Iterator[Row]:
+    for id_ in ids:
+        yield {"occurrence": shown("occ", id_)}
+
+
+def cancel(options: Options) -> Answer:
+    rows = _wanted(options).active()
+    if options["dry_run"]:
+        return Answer([{"result": "would cancel", "count": rows.count()}])
+    ids = list(rows.values_list("id", flat=True)[:MOST])
+    done = cancel_occurrences(ids, asked=asked(options), now=database_now())
+    return Answer([{"result": "canceled", "count": done}])
+
+
+def skip(options: Options) -> Answer:
+    rows = _wanted(options).filter(state__in=(OccurrenceState.PENDING, OccurrenceState.QUEUED))
+    if options["dry_run"]:
+        return Answer([{"result": "would skip", "count": rows.count()}])
+    ids = list(rows.values_list("id", flat=True)[:MOST])
+    done = skip_occurrences(ids, asked=asked(options), now=database_now())
+    return Answer([{"result": "skipped", "count": done}])
+
+
+VERBS = {
+    verb.name: verb
+    for verb in (
+        Verb("list", "newest first, by job, state and time", list_some, list_arguments),
+        Verb("show", "one occurrence with its runs and attempts", show, one),
+        Verb("cancel", "end what is under way; its functions are told", cancel, several),
+        Verb("skip", "do not run what is planned or waiting", skip, several),
+        Verb("replay", "run again what is over, as new occurrences", replay_some, replay_arguments),
+    )
+}

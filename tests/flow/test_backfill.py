@@ -1,0 +1,111 @@
+"""The past is filled in: a dry run first, only what has no row, and the cursor stays where it is."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs import Context, Job, control
+from jobs.errors import DefinitionError, PunctualError
+from occurrences.models import Cursor, Occurrence
+from recovery.audit import Asked
+from recovery.backfill import Backfilled, Span, backfill
+from recovery.models import Audit
+from recovery.verify import verify
+from tests.harness import Harness
+
+pytestmark = pytest.mark.req("REC-5")
+
+BY = Asked("ada", "new data")
+DAY = datetime(2026, 1, 4, tzinfo=UTC)  # the day before the harness begins
+HOUR = timedelta(hours=1)
+
+
+def noop(ctx: Context) -> None: ...
+
+
+@pytest.fixture
+def hourly(harness: Harness) -> Harness:
+    Job("job", "0 * * * *").task(noop)
+    harness.sync()
+    harness.tick()
+    harness.now = harness.now.replace(hour=15)
+    harness.tick()
+    harness.work()
+    return harness
+
+
+def fill(harness: Harness, since: datetime, until: datetime, *, dry_run: bool = False) -> Backfilled:
+    return backfill(control.get("job"), Span(since, until), asked=BY, now=harness.now, dry_run=dry_run)
+
+
+def test_instants_before_the_job_existed_are_run_in_their_order(hourly: Harness) -> None:
+    before = Cursor.objects.values().get()
+    rows = Occurrence.objects.count()
+    dry = fill(hourly, DAY, DAY + 5 * HOUR, dry_run=True)
+    assert Occurrence.objects.count() == rows, "a dry run writes nothing"
+    assert fill(hourly, DAY, DAY + 5 * HOUR) == dry == Backfilled(6, 6, 0, DAY, DAY + 5 * HOUR)
+    assert Cursor.objects.values().get() == before
+    for _ in range(2):
+        hourly.pass_time(seconds=1)
+        hourly.tick()
+        hourly.work()
+    made = list(Occurrence.objects.filter(cause="backfill").order_by("run_at"))
+    assert [row.scheduled_for for row in made] == [DAY + number * HOUR for number in range(6)]
+    assert {row.state for row in made} == {"completed"}
+    assert {(row.requested_by, row.request_reason) for row in made} == {("ada", "new data")}
+    assert list(verify(control.get("job"), now=hourly.now)) == []
+    assert list(Audit.objects.values_list("action", "count")) == [("backfill", 6)]
+
+
+def test_existing_instants_are_skipped_whatever_became_of_them_and_twice_adds_nothing(
+    hourly: Harness,
+) -> None:
+    begin = hourly.now.replace(hour=10, minute=0, second=0)
+    first = fill(hourly, begin, hourly.now)
+    assert (first.instants, first.made, first.existing) == (6, 3, 3)
+    again = fill(hourly, begin, hourly.now)
+    assert (again.made, again.existing) == (0, 6)
+
+
+def test_nothing_ahead_of_the_cursor_is_touched(hourly: Harness) -> None:
+    assert fill(hourly, hourly.now, hourly.now + 48 * HOUR) == Backfilled()
+
+
+def test_a_missed_range_is_filled_in_beside_it(harness: Harness) -> None:
+    Job("job", "* * * * *", recovery="mark_as_missed", overlap="allow").task(noop)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(minutes=3000)
+    harness.tick()
+    (missed,) = Occurrence.objects.exclude(spans_until=None)
+    assert missed.spans_until is not None
+    done = fill(harness, missed.spans_until - timedelta(minutes=4), missed.spans_until)
+    assert (done.made, done.existing) == (5, 0)
+    made = Occurrence.objects.filter(cause="backfill")
+    assert set(made.values_list("parent_id", flat=True)) == {missed.id}
+    assert fill(harness, missed.spans_until - timedelta(minutes=4), missed.spans_until).made == 0
+    assert list(verify(control.get("job"), now=harness.now)) == []
+
+
+def test_what_makes_no_sense_is_refused(hourly: Harness) -> None:
+    with pytest.raises(DefinitionError, match="expected an instant before"):
+        fill(hourly, DAY + HOUR, DAY)
+    job = control.get("job")
+    job.removed_at = DAY
+    with pytest.raises(PunctualError, match="not planned by beats"):
+        backfill(job, Span(DAY, DAY), asked=BY, now=hourly.now)
+
+
+@pytest.mark.req("OPS-3")
+def test_the_command_fills_in_and_can_be_tried_dry(hourly: Harness) -> None:
+    words = ["backfill", "job", "--from", DAY.isoformat(), "--to", (DAY + 5 * HOUR).isoformat(), "--json"]
+    for extra, rows in (["--dry-run"], 0), ([], 6):
+        out = StringIO()
+        call_command(*words, *extra, stdout=out)
+        assert json.loads(out.getvalue())["made"] == 6
+        assert Occurrence.objects.filter(cause="backfill").count() == rows
+    with pytest.raises(CommandError, match="expected an instant such as"):
+        call_command("backfill", "job", "--from", "yesterday", "--to", "today")

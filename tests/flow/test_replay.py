@@ -1,0 +1,214 @@
+"""What is over runs again: a new, linked occurrence with a reason and an author, by the normal doors."""
+
+import json
+from io import StringIO
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+
+from jobs import Context, Job, Retry
+from jobs.models import Job as JobRow
+from occurrences.models import Occurrence, Pool
+from recovery.audit import Asked
+from recovery.models import Audit
+from recovery.replay import replay
+from tests.harness import Harness, at_the_hour
+
+pytestmark = pytest.mark.req("REC-4")
+
+BY = Asked("ada", "the source was wrong")
+
+
+def noop(ctx: Context) -> None: ...
+
+
+class Flaky:
+    """Fails until it is mended."""
+
+    broken = True
+
+
+def flaky(ctx: Context) -> None:
+    if Flaky.broken:
+        raise ValueError("broken")
+
+
+def failed(harness: Harness, **config: Any) -> Occurrence:
+    """An occurrence of three tasks: the first succeeded, the second failed, the third was canceled."""
+    Flaky.broken = True
+    job = Job("job", "0 * * * *", retry=Retry(0, "1s"), **config)
+    job.task(name="one")(noop)
+    job.task(name="two")(flaky)
+    job.task(name="three")(noop)
+    at_the_hour(harness)
+    harness.work()
+    (row,) = Occurrence.objects.filter(finished_at__isnull=False)
+    assert row.state == "failed"
+    Flaky.broken = False
+    return row
+
+
+def rerun(harness: Harness, *ids: UUID, **options: Any) -> list[Occurrence]:
+    made = replay(ids, asked=BY, now=harness.now, **options).made
+    harness.tick()
+    harness.work()
+    return list(Occurrence.objects.filter(id__in=made).order_by("run_at"))
+
+
+def test_a_replay_is_a_new_linked_occurrence_with_a_reason_and_an_author(harness: Harness) -> None:
+    row = failed(harness)
+    harness.pass_time(minutes=5)
+    (again,) = rerun(harness, row.id)
+    assert (again.state, again.cause, again.parent_id) == ("completed", "replay", row.id)
+    assert (again.requested_by, again.request_reason) == ("ada", "the source was wrong")
+    assert (again.scheduled_for, again.run_at) == (row.scheduled_for, harness.now)
+    assert [run.task.name for run in again.runs.order_by("position")] == ["one", "two", "three"]
+    row.refresh_from_db()
+    assert row.state == "failed", "what happened stays what happened"
+    (entry,) = Audit.objects.all()
+    assert (entry.action, entry.requested_by, entry.count, entry.details["of"]) == (
+        "replay",
+        "ada",
+        1,
+        [str(row.id)],
+    )
+
+
+def test_only_the_failed_part_runs_again(harness: Harness) -> None:
+    row = failed(harness)
+    Flaky.broken = True
+    (again,) = rerun(harness, row.id, failed_only=True)
+    assert [run.task.name for run in again.runs.order_by("position")] == ["two", "three"]
+    assert again.state == "failed"
+    Flaky.broken = False
+    (third,) = rerun(harness, again.id)
+    assert [run.task.name for run in third.runs.order_by("position")] == ["two", "three"], (
+        "a part stays a part"
+    )
+    assert third.state == "completed"
+
+
+def test_a_double_click_is_one_replay_and_a_second_wish_is_another(harness: Harness) -> None:
+    row = failed(harness, overlap="allow")
+    first = replay([row.id], asked=BY, now=harness.now, key="a form")
+    twice = replay([row.id], asked=BY, now=harness.now, key="a form")
+    other = replay([row.id], asked=BY, now=harness.now)
+    assert first.made == twice.made != other.made
+    assert Occurrence.objects.filter(cause="replay").count() == 2
+    assert Audit.objects.count() == 2
+
+
+def test_what_is_under_way_a_range_or_of_a_removed_job_is_refused(harness: Harness) -> None:
+    row = failed(harness)
+    (pending,) = Occurrence.objects.filter(state="pending")
+    assert replay([pending.id, uuid4()], asked=BY, now=harness.now).refused == 2
+    Occurrence.objects.filter(id=pending.id).update(
+        state="missed", finished_at=harness.now, spans_until="2099-01-01T00:00Z", instants=9
+    )
+    assert replay([pending.id], asked=BY, now=harness.now).refused == 1
+    JobRow.objects.update(removed_at=harness.now)
+    assert replay([row.id], asked=BY, now=harness.now).refused == 1
+    assert Audit.objects.count() == 0
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue", "replace", "queue_latest"])
+def test_replays_of_an_exclusive_job_wait_for_each_other_whatever_its_policy(
+    harness: Harness, overlap: str
+) -> None:
+    row = failed(harness, overlap=overlap)
+    ids = [replay([row.id], asked=BY, now=harness.now).made[0] for _ in range(3)]
+    harness.tick()
+    states = sorted(Occurrence.objects.filter(id__in=ids).values_list("state", flat=True))
+    assert states == ["dispatched", "queued", "queued"]
+    harness.work()
+    assert set(Occurrence.objects.filter(id__in=ids).values_list("state", flat=True)) == {"completed"}
+
+
+def test_a_full_pool_holds_a_replay_back_and_a_pause_does_not(harness: Harness) -> None:
+    row = failed(harness, overlap="allow")
+    Pool.objects.update(size=0)
+    JobRow.objects.update(paused_at=harness.now)
+    (waiting,) = rerun(harness, row.id)
+    assert (waiting.state, waiting.reason) == ("queued", "pool")
+    Pool.objects.update(size=1)
+    harness.tick()
+    harness.work()
+    waiting.refresh_from_db()
+    assert waiting.state == "completed"
+
+
+@pytest.mark.req("OPS-2")
+def test_a_known_user_is_in_django_s_log_too(harness: Harness) -> None:
+    row = failed(harness)
+    user = get_user_model().objects.create(username="ada")
+    replay([row.id], asked=Asked("ada", "why not", user.pk), now=harness.now)
+    (entry,) = LogEntry.objects.all()
+    assert (entry.user_id, entry.change_message) == (user.pk, "why not")
+
+
+def test_any_number_take_the_same_few_statements_per_batch(
+    harness: Harness, django_assert_max_num_queries: Any
+) -> None:
+    Job("job", "* * * * *", overlap="allow").task(noop)
+    harness.sync()
+    harness.tick()
+    harness.pass_time(minutes=200)
+    harness.tick()
+    ids = list(Occurrence.objects.filter(state="missed").values_list("id", flat=True))
+    assert len(ids) > 190
+    with django_assert_max_num_queries(8):
+        assert len(replay(ids, asked=BY, now=harness.now).made) == len(ids)
+
+
+@pytest.mark.req("OPS-3")
+def test_the_command_replays_by_id_and_by_filter_and_says_first_how_many(harness: Harness) -> None:
+    row = failed(harness)
+    command = [
+        "occurrences",
+        "replay",
+        "--job",
+        "job",
+        "--state",
+        "failed",
+        "--reason",
+        "again",
+        "--by",
+        "eve",
+    ]
+    assert "would replay  1" in output(*command, "--dry-run")
+    assert Occurrence.objects.filter(cause="replay").count() == 0
+    made = json.loads(output("occurrences", "replay", row.shown_id, "--json", "--key", "k", "--by", "eve"))
+    assert made == json.loads(
+        output("occurrences", "replay", row.shown_id, "--json", "--key", "k", "--by", "eve")
+    )
+    shown = json.loads(output("occurrences", "show", made[0]["occurrence"], "--json"))
+    assert (shown["cause"], shown["requested_by"], shown["parent"]) == ("replay", "eve", row.shown_id)
+    assert row.shown_id in output("occurrences", "list", "--state", "failed")
+    with pytest.raises(CommandError, match="expected ids, or a filter"):
+        output("occurrences", "replay")
+
+
+@pytest.mark.req("OPS-3")
+@pytest.mark.req("EXE-10")
+def test_commands_cancel_what_runs_and_skip_what_waits(harness: Harness) -> None:
+    Job("job", "0 * * * *").task(noop)
+    at_the_hour(harness)
+    active = Occurrence.objects.get(state="dispatched")
+    pending = Occurrence.objects.get(state="pending")
+    assert "canceled  1" in output("occurrences", "cancel", active.shown_id, "--reason", "stop")
+    assert "skipped  1" in output("occurrences", "skip", str(pending.id))
+    assert "skipped  0" in output("occurrences", "skip", str(active.id))
+    active.refresh_from_db()
+    pending.refresh_from_db()
+    assert (active.state, pending.state, pending.reason) == ("canceled", "skipped", "operator")
+    assert sorted(Audit.objects.values_list("action", "count")) == [("cancel", 1), ("skip", 1)]
+
+
+def output(*words: str) -> str:
+    out = StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
