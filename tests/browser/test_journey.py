@@ -51,7 +51,12 @@ def site(pages: None, request: pytest.FixtureRequest) -> str:
 @contextmanager
 def browser_page() -> Iterator[Any]:
     """A page whose complaints are collected: a journey with script errors is no journey."""
-    with importlib.import_module("playwright.sync_api").sync_playwright() as playwright:
+    with (
+        importlib.import_module("playwright.sync_api").sync_playwright() as playwright,
+        # Playwright keeps an event loop in this thread; the test goes on using its database there.
+        pytest.MonkeyPatch.context() as environment,
+    ):
+        environment.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "on")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         page = browser.new_page()
         page.set_default_timeout(20_000)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.console.pages import pages, root, viewer
+from tests.console.pages import groups, pages, root, viewer
 
-__all__ = ["pages", "root", "viewer"]
+__all__ = ["groups", "pages", "root", "viewer"]
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,11 @@
 """Fixtures for tests that render pages; a test module imports those it names."""
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client, override_settings
@@ -51,6 +53,12 @@ def root(pages: None, admin_user: User) -> Client:
     client = Client()
     client.force_login(admin_user)
     return client
+
+
+@pytest.fixture
+def groups(db: None) -> None:
+    """As the migration makes them; a test that empties all tables takes them away."""
+    import_module("console.migrations.0002_groups").add_groups(apps, None)
 
 
 def page(client: Client, path: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-2")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("groups"), pytest.mark.req("OPS-2")]
 
 
 def permissions(name: str) -> set[str]:

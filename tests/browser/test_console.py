@@ -1,0 +1,179 @@
+"""What an operator does all day, in a real browser: look, understand, hold back, let go, keep watching."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from jobs.clock import database_now
+from jobs.models import Job
+from occurrences.models import Occurrence
+from occurrences.states import AttemptState, OccurrenceState, RunState
+from tests.browser.test_journey import PASSWORD, browser_page, pytestmark, site
+from tests.console.pages import groups, pages
+from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
+
+__all__ = ["groups", "pages", "pytestmark", "site"]
+
+MINUTE = timedelta(minutes=1)
+TROUBLE = "OSError: No space left on device"
+
+
+def log_in(page: Any, site: str, path: str, *, group: str = "") -> None:
+    """As somebody who may do everything, or as a member of `group`."""
+    if group:
+        user = User.objects.create_user("operator", password=PASSWORD, is_staff=True)
+        user.groups.add(Group.objects.get(name=group))
+    else:
+        User.objects.create_superuser("operator", password=PASSWORD)
+    page.goto(f"{site}{path}")
+    page.fill("#id_username", "operator")
+    page.fill("#id_password", PASSWORD)
+    page.click("button[type=submit]")
+    page.wait_for_selector("#pulse")
+
+
+def failed_story() -> Occurrence:
+    now = database_now()
+    job = make_job("nightly etl", now - timedelta(days=1), schedule="TZ=Europe/Berlin 0 2 * * *")
+    occurrence = make_occurrence(
+        job, now - 5 * MINUTE, OccurrenceState.FAILED, reason="failed after 1 attempt"
+    )
+    run = make_run(occurrence, make_task(job, "load"), RunState.DLQ, error=TROUBLE, attempts_made=1)
+    facts = {"error": TROUBLE, "traceback": f"Traceback …\n{TROUBLE}", "log": "copying 1204 orders"}
+    make_attempt(run, 0, AttemptState.FAILED, **facts)
+    return occurrence
+
+
+def test_a_failed_run_is_found_from_the_counters_and_its_cause_read(site: str) -> None:
+    failed_story()
+    with browser_page() as page:
+        log_in(page, site, "/admin/")
+        assert "nightly etl" in page.inner_text("section:has(h2:text('Failing jobs'))")
+        page.click("#pulse a[data-counter=dead]")
+        page.click("#result_list tbody a >> nth=0")
+        page.click("section:has(h2:text('Attempts')) a:has-text('attempt_')")
+        page.wait_for_url("**/attempt/*/change/")
+        assert TROUBLE in page.inner_text("#content-main")
+        assert "copying 1204 orders" in page.inner_text("#content-main")
+        assert not page.is_visible("text=Traceback …")
+        page.click("summary:has-text('Show the traceback')")
+        assert page.is_visible("text=Traceback …")
+
+
+def test_why_it_ran_and_how_long_is_on_its_page(site: str) -> None:
+    occurrence = failed_story()
+    with browser_page() as page:
+        log_in(page, site, f"/admin/occurrences/occurrence/{occurrence.pk}/change/")
+        why = page.inner_text("section:has(h2:text('Why'))")
+        assert "at 02:00 every day, Europe/Berlin time" in why
+        assert "failed after 1 attempt" in why
+        lanes = page.locator(".gantt svg[aria-label^='load:']")
+        assert "attempt 1: failed" in (lanes.get_attribute("aria-label") or "")
+
+
+@pytest.mark.usefixtures("groups")
+def test_a_job_is_paused_and_resumed_with_a_choice_for_its_backlog(site: str) -> None:
+    now = database_now()
+    job = make_job("nightly etl", now - timedelta(days=1))
+    make_task(job)
+    with browser_page() as page:
+        log_in(page, site, f"/admin/jobs/job/{job.pk}/change/", group="Punctual: operators")
+        page.click("button:has-text('Pause')")
+        page.wait_for_selector("text=is paused")
+        job.refresh_from_db()
+        assert job.paused_at is not None
+        for minute in range(3):
+            at = job.paused_at + minute * timedelta(milliseconds=1)
+            make_occurrence(
+                job, at, OccurrenceState.SKIPPED, reason="paused", started_at=None, finished_at=at
+            )
+        page.click("a:has-text('Resume…')")
+        assert page.inner_text("[data-skipped]") == "3"
+        page.select_option("#id_backlog", "last")
+        page.click("button:has-text('Resume')")
+        page.wait_for_selector("text=of its backlog: last")
+    assert not Job.objects.get().paused
+    assert Occurrence.objects.exclude(state=OccurrenceState.SKIPPED).count() == 1
+
+
+@pytest.mark.usefixtures("groups")
+def test_somebody_who_may_only_look_finds_no_way_to_act(site: str) -> None:
+    occurrence = failed_story()
+    with browser_page() as page:
+        log_in(page, site, f"/admin/jobs/job/{occurrence.job_id}/change/", group="Punctual: read-only")
+        for word in ("Run now", "Pause", "Stop"):
+            assert page.locator(f"button:has-text('{word}')").count() == 0
+        assert page.locator("a:has-text('Edit…')").count() == 0
+        answer = page.evaluate(
+            """async (path) => (await fetch(path, {method: "POST", headers: {
+                "X-CSRFToken": document.cookie.match(/csrftoken=([^;]+)/)[1]}})).status""",
+            f"/admin/jobs/job/{occurrence.job_id}/press/run/",
+        )
+        assert answer == 403
+    assert Occurrence.objects.count() == 1
+
+
+def test_the_overview_shows_a_new_run_without_a_reload_and_asks_nothing_while_hidden(site: str) -> None:
+    now = database_now()
+    job = make_job("nightly etl", now)
+    with browser_page() as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.clock.install()
+        log_in(page, site, "/admin/")
+        assert "Nothing is running" in page.inner_text("section:has(h2:text('Under way'))")
+        make_occurrence(job, now, OccurrenceState.RUNNING)
+        page.clock.run_for(6_000)
+        page.wait_for_selector("section:has(h2:text('Under way')) a:has-text('nightly etl')")
+        assert page.inner_text("#pulse [data-counter=running] b") == "1"
+
+        hide = "document.dispatchEvent(new Event('visibilitychange'))"
+        page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})")
+        page.evaluate(hide)
+        asked.clear()
+        page.clock.run_for(120_000)
+        assert asked == []
+        page.evaluate("Object.defineProperty(document, 'hidden', {get: () => false})")
+        with page.expect_request("**/admin/pulse/"):
+            page.evaluate(hide)
+
+
+def test_refreshing_can_be_stopped_by_keyboard(site: str) -> None:
+    with browser_page() as page:
+        page.clock.install()
+        log_in(page, site, "/admin/")
+        page.focus("#live-toggle")
+        page.keyboard.press("Enter")
+        assert page.get_attribute("#live-toggle", "aria-pressed") == "true"
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.clock.run_for(60_000)
+        assert asked == []
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_its_window(site: str, width: int, scheme: str) -> None:
+    occurrence = failed_story()
+    odd = make_job("x" * 200, database_now())
+    make_occurrence(odd, database_now(), OccurrenceState.RUNNING)
+    run = occurrence.runs.get()
+    paths = [
+        "/admin/", "/admin/timeline/", "/admin/jobs/job/", f"/admin/jobs/job/{odd.pk}/change/",
+        f"/admin/jobs/job/{occurrence.job_id}/change/", "/admin/occurrences/occurrence/",
+        f"/admin/occurrences/occurrence/{occurrence.pk}/change/",
+        f"/admin/occurrences/taskrun/{run.pk}/change/",
+        f"/admin/occurrences/attempt/{run.attempts.get().pk}/change/",
+    ]  # fmt: skip
+    with browser_page() as page:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        log_in(page, site, "/admin/")
+        for path in paths:
+            page.goto(f"{site}{path}")
+            over = page.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            assert over <= 0, f"{path} is {over} pixels too wide at {width}"
