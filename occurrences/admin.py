@@ -101,7 +101,7 @@ def drawn_section(row: Occurrence, runs: list[TaskRun]) -> list[Section]:
         return []
     attempts = Attempt.objects.filter(run__in=[run.pk for run in runs]).defer("traceback", "log")
     shown = list(attempts.order_by("run", "number")[:MOST_ATTEMPTS])
-    return [Section("Runs, attempts and waits", content=gantt(row, runs, shown, database_now()))]
+    return [Section("How it went", content=gantt(row, runs, shown, database_now()))]
 
 
 def family_section(row: Occurrence) -> list[Section]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connections
 from pytest_django.live_server_helper import LiveServer
 
 from occurrences.states import RunState
@@ -64,6 +65,7 @@ def browser_page() -> Iterator[Any]:
         page.on("pageerror", lambda error: problems.append(str(error)))
         yield page
         browser.close()
+        connections.close_all()  # those that belong to the event loop's context
     assert problems == []
 
 
