@@ -1,12 +1,15 @@
+import re
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 
 from beat import tick
 from beat.tick import LONGEST_SLEEP, Ticked, sleep_for
 from jobs.models import Job, Task
-from occurrences.models import Cursor, Occurrence, TaskRun
+from occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from occurrences.states import OccurrenceState, RunState
 from tests.execution.conftest import NOW, redis_down
 from tests.harness import Harness
@@ -112,3 +115,32 @@ def test_nothing_ahead_or_far_ahead_sleeps_a_second_at_most(planned: Job) -> Non
 def test_what_does_not_wait_for_a_time_keeps_nobody_awake(planned: Job, state: OccurrenceState) -> None:
     saved(an_occurrence(planned, NOW - SECOND, state))
     assert sleep_for(NOW) == LONGEST_SLEEP
+
+
+@pytest.mark.req("OCC-8")
+def test_a_tick_that_does_everything_writes_no_row_a_user_edits(queue: Harness, db: None) -> None:
+    broken = saved(a_job("broken", NOW - 90 * SECOND, schedule="* * * * *", config={"overlap": "none"}))
+    job = saved(a_job("job", NOW - 90 * SECOND, schedule="* * * * *", config={"mode": "parallel"}))
+    for owner in (job, broken):
+        saved(a_task(owner))
+    saved(a_run(saved(an_occurrence(job, NOW - SECOND, S.RUNNING)), job.tasks.get(), R.RETRY))
+    Pool.objects.create(name="default", size=3)
+    before = user_rows()
+    written: list[str] = []
+
+    def watch(execute: Any, sql: str, *args: Any) -> Any:
+        written.append(sql)
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(watch):
+        tick.run_once(NOW)
+        tick.run_once(NOW + 40 * SECOND)
+
+    changes = [sql for sql in written if not sql.lstrip().startswith(("SELECT", "SAVEPOINT", "RELEASE"))]
+    assert changes
+    assert not [sql for sql in changes if re.search(r'(UPDATE|INTO|DELETE FROM) "?jobs_', sql)]
+    assert user_rows() == before
+
+
+def user_rows() -> list[Any]:
+    return [list(model.objects.order_by("pk").values()) for model in (Job, Task, Pool)]

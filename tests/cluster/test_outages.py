@@ -109,7 +109,7 @@ def test_what_falls_due_in_a_minute_without_broker_is_sent_once_within_seconds_o
 def test_a_database_that_crashes_in_the_middle_of_ticks_costs_nothing_but_time(cluster: Cluster) -> None:
     cluster.apps = TOOLS
     beats = start_beats(cluster, 3)
-    jobs = fleet(per_instant=40)
+    jobs = fleet(per_instant=20)
     planned(cluster, jobs)
     start = timezone.now()
     for number, away in enumerate(CRASHES):

@@ -18,7 +18,7 @@ from redis.connection import AbstractConnection
 
 from tests.execution.conftest import forget_connections
 
-WRITES = ("INSERT", "UPDATE", "DELETE", "RELEASE SAVEPOINT")  # the last one: a commit, inside a test's own
+QUESTIONS = ("SELECT", "SAVEPOINT", "ROLLBACK")  # and not RELEASE SAVEPOINT: inside a test's own, a commit
 WORDS = (b"LPUSH", b"RPUSH", b"ZADD", b"INCR", b"SET")  # messages, and what a chord counts with
 Execute = Callable[[str, Any, bool, dict[str, Any]], Any]
 
@@ -44,7 +44,7 @@ class Steps:
             raise Crash(what)
 
     def statement(self, execute: Execute, sql: str, params: Any, many: Any, context: Any) -> Any:
-        if sql.startswith(WRITES):
+        if not sql.lstrip().startswith(QUESTIONS):
             self.step(sql)
         return execute(sql, params, many, context)
 

@@ -1,6 +1,7 @@
 """Two instants of one job close together, a paused job, a stopped one, an edited one."""
 
-from datetime import UTC, datetime
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -12,7 +13,8 @@ from execution.work import follow_up
 from jobs import Context, Job, control, scheduled
 from jobs.ledger import connected
 from jobs.models import Job as JobRow
-from occurrences.models import Occurrence
+from jobs.scheduling import schedule_of
+from occurrences.models import Cause, Occurrence
 from occurrences.states import OccurrenceState
 from tests.harness import Harness
 
@@ -154,3 +156,32 @@ def report_success(harness: Harness, claims: tuple[Claim, ...]) -> None:
     (item,) = claims
     done = Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))
     follow_up(report([done], now=harness.now), clock=harness.clock)
+
+
+@pytest.mark.req("OCC-9")
+@pytest.mark.parametrize("schedule", ["@every 7s", "*/5 * * * * *"])
+def test_runs_by_hand_skips_and_moves_leave_every_instant_of_the_schedule_where_it_was(
+    harness: Harness, schedule: str
+) -> None:
+    Job("job", schedule, overlap="allow").task(noop)
+    harness.sync()
+    start = harness.now
+    harness.live(seconds=8)
+    connected().trigger(control.get("job"), args={}, now=harness.now)
+    harness.live(seconds=8)
+    assert connected().skip_next(control.get("job"), now=harness.now) is not None
+    harness.live(seconds=11)
+    moved = Occurrence.objects.filter(state=OccurrenceState.PENDING).order_by("run_at")[0]
+    connected().reschedule(moved.id, run_at=harness.now + timedelta(seconds=20), now=harness.now)
+    harness.live(seconds=34)
+
+    rows = Occurrence.objects.filter(scheduled_for__gt=start, scheduled_for__lte=harness.now)
+    planned = rows.exclude(cause=Cause.MANUAL).order_by("scheduled_for")
+    owed = schedule_of(control.get("job")).between(start, harness.now)
+    assert list(planned.values_list("scheduled_for", flat=True)) == list(owed)
+    assert Counter(planned.values_list("state", flat=True)) == {
+        "completed": planned.count() - 1,
+        "skipped": 1,
+    }
+    assert rows.filter(cause=Cause.MANUAL, state="completed").count() == 1
+    assert [row.id for row in planned if row.run_at != row.scheduled_for] == [moved.id]

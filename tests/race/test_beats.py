@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from execution.cancel import cancel
 from execution.claim import claim
 from execution.dispatch import Dispatched, dispatch
 from jobs import Job, Retry
@@ -15,6 +16,7 @@ from occurrences.states import OccurrenceState
 from recovery.catchup import catch_up
 from recovery.reaper import Reaped, reap
 from recovery.retries import release_due
+from recovery.waiting import admit_stranded
 from tests.harness import Harness, at_the_hour
 from tests.race.threads import at_once, names
 
@@ -158,3 +160,27 @@ def test_a_slow_sender_and_three_sweepers_send_each_run_once(harness: Harness) -
     assert sum(item.sent for item in sent) == len(released) == 40
     assert harness.lose_messages() == 40
     assert len({id_ for id_, _ in harness.received}) == 40
+
+
+@pytest.mark.req("OCC-6")
+def test_four_beats_and_workers_that_settle_never_fill_a_pool_beyond_its_size(harness: Harness) -> None:
+    Pool.objects.create(name="default", size=7)
+    for name in names(60):
+        Job(name, "0 * * * *").task(noop)
+    harness.sync()
+    harness.tick()
+    harness.now = harness.now.replace(hour=13, minute=0, second=0)
+    at_once(*(lambda: fire_everything(harness, 9) for _ in range(4)))
+    states = Counter(Occurrence.objects.values_list("state", flat=True))
+    assert states == {"dispatched": 7, "queued": 53}
+
+    finished = 0
+    while active := list(Occurrence.objects.active().values_list("id", flat=True)):
+        # Three workers end what is active while a beat looks for whoever could start.
+        at_once(
+            *(lambda ids=active[part::3]: cancel(ids, reason="done", now=harness.now) for part in range(3)),
+            lambda: admit_stranded(harness.now),
+        )
+        finished += len(active)
+        assert Occurrence.objects.active().count() == min(7, 60 - finished)
+    assert finished == 60

@@ -1,0 +1,5 @@
+"""The project's settings with an entry of Celery's own kind, as users bring them along."""
+
+from scheduler_project.settings import *  # noqa: F403 - that is how one derives settings
+
+CELERY_BEAT_SCHEDULE = {"ping": {"task": "cluster.ping", "schedule": 2.0}}
