@@ -16,6 +16,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 from django_celery_beat.schedulers import DatabaseScheduler
 
 from beat import heartbeat, periodic, signals, tick
+from beat.session import Session
 from beat.wakeup import Wakeup
 from execution.dispatch import BROKER_ERRORS
 from jobs.clock import database_now
@@ -35,6 +36,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._lost_races: set[str] = set()
         self._swept_at = 0.0
+        self._session = Session()
         self._wakeup = Wakeup()
         super().__init__(*args, **kwargs)
 
@@ -92,15 +94,18 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
         return bool(before != after)
 
     def _tick(self) -> float:
+        self._session.bound_silence()
         started = database_now()
         ticked = tick.run_once(started, sweeping=self._sweep_due())
         now = database_now()
         heartbeat.tick_done(self.name, started=started, now=now)
         if not ticked.quiet:
             emit(Event.BEAT_TICKED, level=logging.DEBUG, **vars(ticked))
-        if ticked.contended:
+        wait = tick.sleep_for(started)
+        if ticked.contended or (ticked.quiet and not wait):
+            # What is due is in other hands. Looking again at once, and again, would be a busy loop.
             return tick.AFTER_CONTENTION.total_seconds()
-        return tick.sleep_for(now).total_seconds()
+        return max((started + wait - now).total_seconds(), 0.0)
 
     def _sweep_due(self) -> bool:
         if time.monotonic() - self._swept_at < sweep.INTERVAL.total_seconds():

@@ -9,13 +9,14 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from beat.models import Beat
 from beat.scheduler import AFTER_TROUBLE, Scheduler
+from beat.tick import AFTER_CONTENTION
 from jobs import Job as DeclaredJob
 from jobs.clock import database_now
 from jobs.models import Job
 from jobs.registry import Registry
 from tests.execution.conftest import redis_down
 from tests.harness import Harness
-from tests.occurrences.ledger import a_job, a_task, saved
+from tests.occurrences.ledger import a_job, a_task, an_occurrence, saved
 
 # Upstream commits and closes connections as it likes, which a test's own transaction does not survive.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -136,6 +137,24 @@ def test_a_tick_without_its_broker_returns_and_the_next_one_sends(
         assert 0 <= scheduler.turn() <= 1
     job.refresh_from_db()
     assert job.occurrences.active().exists()
+
+
+@pytest.mark.postgres
+@pytest.mark.req("OCC-2")
+@pytest.mark.parametrize("table", ["occurrences_occurrence", "occurrences_cursor"])
+def test_what_another_beat_holds_is_asked_for_again_after_a_moment_and_not_in_a_busy_loop(
+    scheduler: Scheduler, queue: Harness, table: str
+) -> None:
+    job = saved(a_job("job", database_now() - timedelta(seconds=30), schedule="0 * * * *"))
+    saved(a_task(job))
+    scheduler.turn()
+    saved(an_occurrence(job, database_now()))
+    postgres: Any = connection
+    with postgres.Database.connect(**postgres.get_connection_params()) as other:
+        other.execute(f"SELECT 1 FROM {table} FOR UPDATE")  # noqa: S608 - one of two names
+        assert scheduler.turn() == AFTER_CONTENTION.total_seconds()
+    assert scheduler.turn() <= 1
+    assert queue.lose_messages() == 1
 
 
 def test_sweeps_are_some_seconds_apart_whatever_the_ticks_do(scheduler: Scheduler) -> None:
