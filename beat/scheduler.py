@@ -3,6 +3,7 @@
 The constructor must not touch the database: Celery builds a lazy instance for the banner.
 """
 
+import gc
 import logging
 import os
 import socket
@@ -46,6 +47,9 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
             synced = sync(now)
             heartbeat.sign_in(self.name, now)
             super().setup_schedule()
+            # What is loaded by now stays. A collection that looks through all of it stops a tick for 150 ms.
+            gc.collect()
+            gc.freeze()
         except (DatabaseError, InterfaceError, PunctualError) as error:
             host = connection.settings_dict["HOST"] or connection.vendor
             line = " ".join(str(error).split())
@@ -96,11 +100,14 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
     def _tick(self) -> float:
         self._session.bound_silence()
         started = database_now()
-        ticked = tick.run_once(started, sweeping=self._sweep_due())
+        sweeping = self._sweep_due()
+        ticked = tick.run_once(started, sweeping=sweeping, rounds=tick.ROUNDS, clock=database_now)
         now = database_now()
         heartbeat.tick_done(self.name, started=started, now=now)
         if not ticked.quiet:
             emit(Event.BEAT_TICKED, level=logging.DEBUG, **vars(ticked))
+        if ticked.more:
+            return 0.0
         wait = tick.sleep_for(started)
         if ticked.contended or (ticked.quiet and not wait):
             # What is due is in other hands. Looking again at once, and again, would be a busy loop.

@@ -4,14 +4,16 @@ Any number of beats tick at once, without a leader and without a lock between th
 decided by primary keys, firing by row locks that the others skip.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db.models import Min
 
 from execution.dispatch import dispatch, send
-from occurrences.firing import BATCH as FIRE_BATCH
-from occurrences.firing import Fired, fire_due
+from jobs.clock import Clock
+from occurrences.firing import BATCH, Fired, fire_due
 from occurrences.materialize import Planned, plan_due
 from occurrences.models import Cursor, Occurrence, TaskRun
 from occurrences.states import OccurrenceState, RunState
@@ -23,6 +25,9 @@ from recovery.retries import release_due
 
 LONGEST_SLEEP = timedelta(seconds=1)
 AFTER_CONTENTION = timedelta(milliseconds=50)
+BEHIND = timedelta(seconds=5)  # a cursor this late was not planned when it should have been
+# What a beat does between two signs of life, and before it looks at the clock and at signals again.
+ROUNDS = 5
 MOST_ABSORBED = 1_000_000  # late instants a tick looks at before it fires
 
 
@@ -36,6 +41,7 @@ class Ticked:
     retried: int = 0
     contended: int = 0
     swept: sweep.Swept | None = None
+    more: bool = False  # rounds ran out before the work did: come back at once
 
     @property
     def quiet(self) -> bool:
@@ -51,36 +57,73 @@ class Ticked:
         return not any(counts)
 
 
-def run_once(now: datetime, *, sweeping: bool = True) -> Ticked:
-    planned, absorbed = _plan(now)
-    caught = _catch_up(now)
-    fired = _fire(now)
-    if any(item.queued for item in fired):
+def run_once(
+    now: datetime,
+    *,
+    sweeping: bool = True,
+    rounds: int | None = None,
+    batch: int = BATCH,
+    clock: Clock | None = None,
+) -> Ticked:
+    """Everything that is due at `now`, or as much of it as fits into so many rounds of so many rows.
+
+    `clock` says when the broker has taken the messages; without one it is `now`.
+    """
+    done, more = _rounds(rounds, partial(_round, now, batch, clock or (lambda: now)))
+    if any(item.fired.queued for item in done):
         dispatch(end_replaced(now).released, now=now)
     retried = release_due(now)
     dispatch(retried, now=now, chords=False)
     return Ticked(
-        planned=planned,
-        fired=sum(item.fired for item in fired),
-        queued=sum(item.queued for item in fired),
-        skipped=sum(item.skipped for item in fired),
-        missed=absorbed + caught + sum(item.missed for item in fired),
+        planned=sum(item.planned.instants for item in done),
+        fired=sum(item.fired.fired for item in done),
+        queued=sum(item.fired.queued for item in done),
+        skipped=sum(item.fired.skipped for item in done),
+        missed=sum(item.planned.absorbed + item.caught + item.fired.missed for item in done),
         retried=len(retried),
-        contended=fired[-1].contended,
+        contended=done[-1].fired.contended,
         swept=sweep.run_once(now) if sweeping else None,
+        more=more,
     )
 
 
-def _plan(now: datetime) -> tuple[int, int]:
-    """Batches until nothing is left; a job far behind comes round several times."""
-    planned = absorbed = 0
-    while (step := plan_due(now)) != Planned():
-        planned, absorbed = planned + step.instants, absorbed + step.absorbed
-        if not step.jobs:  # every due cursor is held by another beat
-            break
-        if absorbed >= MOST_ABSORBED:  # what is due now must not wait for what was missed long ago
-            break
-    return planned, absorbed
+@dataclass(frozen=True)
+class _Round:
+    """One batch of each: what is due goes out before the next batch is even looked at."""
+
+    planned: Planned
+    caught: int
+    fired: Fired
+
+    full: bool
+
+    @property
+    def goes_on(self) -> bool:
+        return self.planned.jobs > 0 or self.full
+
+
+def _rounds(most: int | None, one: Callable[..., _Round]) -> tuple[list[_Round], bool]:
+    done: list[_Round] = []
+    more = True
+    while more and len(done) != most:
+        done.append(one(first=not done))
+        absorbed = sum(item.planned.absorbed for item in done)
+        # What is due now must not wait for what was missed long ago.
+        more = done[-1].goes_on and absorbed < MOST_ABSORBED
+    return done, done[-1].goes_on
+
+
+def _round(now: datetime, batch: int, clock: Clock, *, first: bool) -> _Round:
+    if Cursor.objects.due(now - BEHIND).exists():
+        # After an outage or an edit: what was owed before comes before what is due now.
+        planned = plan_due(now, limit=batch)
+        caught = _catch_up(now)
+        fired = _fire(now, batch, clock)
+        return _Round(planned, caught, fired, full=fired.handled >= batch)
+    # Their next occurrences are rows already: what is due need not wait for planning those after them.
+    caught = _catch_up(now) if first else 0
+    fired = _fire(now, batch, clock)
+    return _Round(plan_due(now, limit=batch), caught, fired, full=fired.handled >= batch)
 
 
 def _catch_up(now: datetime) -> int:
@@ -92,14 +135,10 @@ def _catch_up(now: datetime) -> int:
     return missed
 
 
-def _fire(now: datetime) -> list[Fired]:
-    steps: list[Fired] = []
-    while True:
-        step = fire_due(now)
-        steps.append(step)
-        send(step.ready, now=now)
-        if step.handled < FIRE_BATCH:
-            return steps
+def _fire(now: datetime, batch: int, clock: Clock) -> Fired:
+    fired = fire_due(now, limit=batch)
+    send(fired.ready, clock=clock)
+    return fired
 
 
 def sleep_for(now: datetime) -> timedelta:

@@ -28,6 +28,7 @@ from kombu.exceptions import ChannelError, KombuError
 from execution.bundling import bundled
 from execution.messages import label, publish_runs, run_message, settle_message
 from execution.pace import proven_short
+from jobs.clock import Clock
 from jobs.config import Mode
 from jobs.events import Event, emit
 from occurrences import ready, transitions
@@ -66,17 +67,20 @@ def dispatch(
         return Dispatched()
     with _holding():
         found = ready.read(ready.held(run_ids, lost_since))
-        return _send(found, now=now, chords=chords, paces=_paces(found) if bundles else {})
+        return _send(found, clock=lambda: now, chords=chords, paces=_paces(found) if bundles else {})
 
 
-def send(runs: Sequence[Ready], *, now: datetime) -> Dispatched:
-    """The same for runs that were released a moment ago: nothing but their locks is asked for."""
+def send(runs: Sequence[Ready], *, clock: Clock) -> Dispatched:
+    """The same for runs that were released a moment ago: nothing but their locks is asked for.
+
+    `clock` is read when the broker has accepted, so that lateness is told as it was.
+    """
     if not runs:
         return Dispatched()
     with _holding():
         mine = ready.held([run.run_id for run in runs])
         found = [run for run in runs if run.run_id in mine]
-        return _send(found, now=now, chords=True, paces=_paces(found))
+        return _send(found, clock=clock, chords=True, paces=_paces(found))
 
 
 def _holding() -> AbstractContextManager[object]:
@@ -89,17 +93,17 @@ def _paces(runs: Sequence[Ready]) -> Mapping[UUID, float]:
     return proven_short({run.task_id for run in runs if run.bundle}) if runs[1:] else {}
 
 
-def _send(runs: Sequence[Ready], *, now: datetime, chords: bool, paces: Mapping[UUID, float]) -> Dispatched:
+def _send(runs: Sequence[Ready], *, clock: Clock, chords: bool, paces: Mapping[UUID, float]) -> Dispatched:
     single, fans = _parted(runs) if chords and current_app.conf.result_backend is not None else (runs, [])
     bundles = bundled(single, paces, slots=settings.PUNCTUAL_WORKER_SLOTS)
-    sent = _accepted(single, partial(publish_runs, bundles), now=now)
+    sent = _accepted(single, partial(publish_runs, bundles), clock)
     # On its own: a result store that is down, where a chord counts, must not hold up the others.
     fanned = [run for fan in fans for run in fan]
-    sent += _accepted(fanned, partial(_publish_chords, fans, paces), now=now)
+    sent += _accepted(fanned, partial(_publish_chords, fans, paces), clock)
     return Dispatched(sent=sent, failed=len(runs) - sent)
 
 
-def _accepted(runs: Sequence[Ready], publish: Callable[[Any], None], *, now: datetime) -> int:
+def _accepted(runs: Sequence[Ready], publish: Callable[[Any], None], clock: Clock) -> int:
     """All of them in one round trip, where the broker can take them so; all accepted or none confirmed."""
     if not runs:
         return 0
@@ -113,7 +117,7 @@ def _accepted(runs: Sequence[Ready], publish: Callable[[Any], None], *, now: dat
         # may have got through; their second message finds nothing to claim.
         emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs), error=type(error).__name__)
         return 0
-    transitions.confirm_dispatch([run.run_id for run in runs], now=now)
+    transitions.confirm_dispatch([run.run_id for run in runs], now=clock())
     return len(runs)
 
 

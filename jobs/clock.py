@@ -1,9 +1,12 @@
 """The database's clock → an aware UTC instant. Doors read it once and pass `now` on (TSK-8)."""
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from django.db import connection
+
+Clock = Callable[[], datetime]
 
 SQL = {
     # clock_timestamp, not now(): a long transaction must not freeze time.

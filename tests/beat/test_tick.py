@@ -1,10 +1,13 @@
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from celery import current_app
 from django.db import connection
+from django.db.models import Count
+from django.test.utils import CaptureQueriesContext
 
 from beat import tick
 from beat.tick import LONGEST_SLEEP, Ticked, sleep_for
@@ -17,6 +20,7 @@ from tests.occurrences.ledger import a_job, a_run, a_task, an_occurrence, saved
 
 S, R = OccurrenceState, RunState
 SECOND = timedelta(seconds=1)
+SQLITE = connection.vendor == "sqlite"
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +148,66 @@ def test_a_tick_that_does_everything_writes_no_row_a_user_edits(queue: Harness, 
 
 def user_rows() -> list[Any]:
     return [list(model.objects.order_by("pk").values()) for model in (Job, Task, Pool)]
+
+
+@pytest.mark.req("OCC-7")
+def test_what_is_due_goes_out_in_batches_each_sent_before_the_next_is_fired(queue: Harness, db: None) -> None:
+    Pool.objects.create(name="default", size=10_000)
+    make_due(7)
+    moments = iter([NOW + SECOND, NOW + 2 * SECOND, NOW + 3 * SECOND])
+    ticked = tick.run_once(NOW, sweeping=False, batch=3, clock=lambda: next(moments))
+    assert (ticked.fired, ticked.more) == (7, False)
+    sent = TaskRun.objects.values_list("dispatched_at").annotate(runs=Count("pk")).order_by("dispatched_at")
+    assert list(sent) == [(NOW + SECOND, 3), (NOW + 2 * SECOND, 3), (NOW + 3 * SECOND, 1)]
+    assert queue.lose_messages() == 7
+
+
+def test_a_tick_of_few_rounds_leaves_the_rest_to_the_next_and_says_so(queue: Harness, db: None) -> None:
+    Pool.objects.create(name="default", size=10_000)
+    make_due(4)
+    first = tick.run_once(NOW, sweeping=False, rounds=1, batch=3)
+    assert (first.fired, first.more) == (3, True)
+    assert sleep_for(NOW) == timedelta()
+    second = tick.run_once(NOW, sweeping=False, rounds=3, batch=3)
+    assert (second.fired, second.more) == (1, False)
+    assert queue.lose_messages() == 4
+
+
+@pytest.mark.req("OCC-2")
+def test_a_tick_costs_as_many_statements_for_a_thousand_due_as_for_ten(queue: Harness, db: None) -> None:
+    Pool.objects.create(name="default", size=10_000)
+    costs = {}
+    # SQLite splits longer lists of values.
+    sizes = ((5, 0), (20, 0), (20, 200)) if SQLITE else ((10, 0), (100, 0), (1000, 0), (10, 5000))
+    for size, others in sizes:
+        make_due(size)
+        make_jobs(others, plan_at=NOW + timedelta(hours=1))
+        with CaptureQueriesContext(connection) as queries:
+            assert tick.run_once(NOW).fired == size
+        costs[size, others] = len(queries)
+        Occurrence.objects.all().delete()
+        Job.objects.all().delete()
+        forget_messages()
+    assert len(set(costs.values())) == 1, costs
+
+
+def forget_messages() -> None:
+    with current_app.connection_for_write() as broker:
+        channel: Any = broker.default_channel
+        channel.queue_purge("default")
+
+
+def make_due(count: int) -> None:
+    """So many jobs with one task, each with an occurrence due now, its next not yet planned."""
+    jobs = make_jobs(count, plan_at=NOW)
+    Task.objects.bulk_create(a_task(job) for job in jobs)
+    Occurrence.objects.bulk_create(an_occurrence(job, NOW) for job in jobs)
+
+
+def make_jobs(count: int, *, plan_at: datetime) -> list[Job]:
+    already = Job.objects.count()
+    jobs = [a_job(f"job {already + number}", NOW - timedelta(days=1)) for number in range(count)]
+    Job.objects.bulk_create(jobs)
+    made = Cursor.objects.filter(planned_until=None)
+    made.update(planned_until=plan_at, settled_until=plan_at, plan_at=plan_at)
+    return jobs
