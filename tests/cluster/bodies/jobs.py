@@ -135,3 +135,24 @@ def pays(ctx: Context) -> None:
     """Its effect must be there once, whatever becomes of its worker."""
     note(ctx, "paid")
     time.sleep(float(ctx.metadata.get("seconds", "0")) if ctx.attempt == 0 else 0)
+
+
+@bodies.task
+def ten_seconds(ctx: Context) -> None:
+    """Suddenly slow."""
+    note(ctx, "begin")
+    time.sleep(10)
+    note(ctx, "end")
+
+
+@bodies.task
+def raises(ctx: Context) -> None:
+    raise RuntimeError("as ever")
+
+
+@bodies.task
+def poison_once(ctx: Context) -> None:
+    """Takes its process down the first time."""
+    note(ctx, "begin")
+    if ctx.attempt == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
