@@ -5,7 +5,7 @@ id order with conflicts ignored, so the loser simply inserts nothing. Unsorted i
 would deadlock on PostgreSQL. The batch takes a constant number of statements.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -26,9 +26,10 @@ from occurrences.ids import occurrence_id
 from occurrences.masses import Stretch
 from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.planning import LOOKAHEAD, Plan, plan
+from occurrences.resting import last_ends, plan_rest
 from occurrences.states import OccurrenceState
 from occurrences.writing import Row, insert_missing, update_rows
-from schedules import Schedule
+from schedules import FixedDelay, Schedule
 
 BATCH = 1000
 
@@ -62,7 +63,8 @@ def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
 def _plan(held: list[Cursor], now: datetime, *, closing: bool = False) -> Planned:
     _forget_edited(held)
     behind = look(held, now, closing=closing)
-    rows = [row for cursor in held for row in _advance(cursor, now, behind)]
+    ends = last_ends(held)
+    rows = [row for cursor in held for row in _advance(cursor, now, behind, ends)]
     create_missing(rows)
     write_cursors(held)
     _dispose_of_older(behind)
@@ -102,7 +104,9 @@ def _dispose_of_older(behind: Behind) -> None:
         end(ids, reason=disposition.reason, now=behind.now)
 
 
-def _advance(cursor: Cursor, now: datetime, behind: Behind) -> list[Row]:
+def _advance(
+    cursor: Cursor, now: datetime, behind: Behind, ends: Mapping[UUID, datetime | None]
+) -> list[Row]:
     if behind.exhausted:
         return []  # still due: the next batch goes on with it
     job = cursor.job
@@ -115,7 +119,11 @@ def _advance(cursor: Cursor, now: datetime, behind: Behind) -> list[Row]:
         schedule = schedule_of(job, config)
         if starts_left(schedule, cursor.starts) == 0:
             return []
-        ahead = plan(schedule, start=start, now=now, lookahead=LOOKAHEAD + reach_before(schedule, config))
+        if isinstance(schedule, FixedDelay):
+            ahead = plan_rest(schedule, start=start, ended=ends.get(job.id, start), now=now)
+        else:
+            lookahead = LOOKAHEAD + reach_before(schedule, config)
+            ahead = plan(schedule, start=start, now=now, lookahead=lookahead)
         rows: list[Row] = []
         if behind.is_mass(ahead, schedule, config):
             mass = behind.absorb(job, schedule, config, start)

@@ -22,7 +22,7 @@ from occurrences.materialize import create_missing, plannable, planned_row, writ
 from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.states import OccurrenceState
 from occurrences.writing import Row
-from schedules import Schedule, ScheduleError
+from schedules import FixedDelay, Schedule, ScheduleError
 
 Pending = dict[UUID, list[datetime]]
 
@@ -71,7 +71,11 @@ def _as_row(item: Definition, known: Job | None, now: datetime) -> Job:
 def _decided(job: Job, pending: Pending, policy: UpdatePolicy, now: datetime) -> Replan:
     ahead = pending.get(job.id, ())
     try:
-        return decide(_schedule(job), ahead, policy=policy, now=now)
+        schedule = _schedule(job)
+        if isinstance(schedule, FixedDelay):
+            # What comes next depends on the ledger, not on the calendar: the next tick looks there.
+            return replace(decide(None, ahead, policy=policy, now=now), plan_at=now)
+        return decide(schedule, ahead, policy=policy, now=now)
     except Exception:  # noqa: BLE001 - a kind may be user code; the next tick records what is wrong with it
         return replace(decide(None, ahead, policy=policy, now=now), plan_at=now)
 

@@ -23,6 +23,7 @@ from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.states import OccurrenceState
 from recovery.audit import Asked, note
 from recovery.models import Action
+from schedules import FixedDelay
 
 BATCH = 1000
 MOST = 100_000
@@ -59,6 +60,10 @@ def backfill(
     """Both ends included, nothing after now: what lies ahead is planned anyway."""
     _check(job, span)
     schedule, config = schedule_of(job), job_config(job)
+    if isinstance(schedule, FixedDelay):
+        raise DefinitionError(
+            "schedule", job.schedule, "counts from the end of a run: it names no past instants"
+        )
     settled = Cursor.objects.values_list("settled_until", flat=True).get(job=job)
     done = Backfilled()
     for batch in _batches(schedule.between(span.since - MICROSECOND, min(span.until, settled, now))):

@@ -15,7 +15,7 @@ from jobs.errors import PunctualError
 from jobs.models import Job, JobVersion
 from jobs.scheduling import schedule_of
 from jobs.store import REMOVED
-from schedules import Schedule, ScheduleError
+from schedules import FixedDelay, Schedule, ScheduleError
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -70,7 +70,9 @@ def _segment(job: Job, row: JobVersion, following: JobVersion | None, until: dat
         schedule = _schedule(job, Definition.load(row.after))
     except PunctualError:  # a setting of an older release; it cannot be told what it meant
         return Segment(row.number, None, start, end, known=False)
-    return Segment(row.number, schedule, start, end, known=_unbroken(row, following))
+    # What a fixed delay names depends on when runs ended: the calendar owes nothing.
+    known = _unbroken(row, following) and not isinstance(schedule, FixedDelay)
+    return Segment(row.number, schedule, start, end, known=known)
 
 
 def _unbroken(row: JobVersion, following: JobVersion | None) -> bool:

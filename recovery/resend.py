@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from execution.dispatch import backlog, dispatch
+from execution.limits import limits
 from jobs.events import Event, emit
 from occurrences.models import TaskRun, TaskRunQuerySet
 
 BATCH = 500
 UNSENT_AFTER = timedelta(seconds=5)
-LOST_AFTER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,17 @@ class Resent:
 
 def resend(now: datetime, *, limit: int = BATCH) -> Resent:
     unsent = _ids(TaskRun.objects.unsent(now - UNSENT_AFTER).order_by("available_at"), limit)
-    lost = _lost(now, limit)
+    lost_since = now - limits().lost_after
+    lost = _lost(lost_since, limit)
     if unsent or lost:
-        sent = dispatch([*unsent, *lost], now=now, chords=False, lost_since=now - LOST_AFTER).sent
+        sent = dispatch([*unsent, *lost], now=now, chords=False, lost_since=lost_since).sent
         if sent:
             emit(Event.RUN_RESENT, unsent=len(unsent), lost=len(lost), sent=sent)
     return Resent(len(unsent), len(lost))
 
 
-def _lost(now: datetime, limit: int) -> list[UUID]:
-    rows = TaskRun.objects.unclaimed(now - LOST_AFTER).order_by("dispatched_at")
+def _lost(since: datetime, limit: int) -> list[UUID]:
+    rows = TaskRun.objects.unclaimed(since).order_by("dispatched_at")
     found = list(rows.values_list("id", "policy__queue")[:limit])
     empty = {queue for queue in {queue for _, queue in found} if backlog(queue) == 0}
     return [id_ for id_, queue in found if queue in empty]

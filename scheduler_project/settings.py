@@ -135,7 +135,11 @@ CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "inte
 CELERY_BEAT_SCHEDULER = "beat.scheduler:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, object] = {}
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    {"socket_timeout": 5, "socket_connect_timeout": 3, "visibility_timeout": 3600}
+    {
+        "socket_timeout": 5,
+        "socket_connect_timeout": 3,
+        "visibility_timeout": environment.number(os.environ, "BROKER_VISIBILITY_TIMEOUT", default=3600),
+    }
     if BROKER_URL.startswith("redis")
     else {}
 )
@@ -152,6 +156,7 @@ PUNCTUAL_LEASE = environment.span(os.environ, "PUNCTUAL_LEASE", default="30s")
 PUNCTUAL_KILL_AFTER = environment.span(os.environ, "PUNCTUAL_KILL_AFTER", default="5s")
 PUNCTUAL_CANCEL_GRACE = environment.span(os.environ, "PUNCTUAL_CANCEL_GRACE", default="10s")
 PUNCTUAL_SHUTDOWN_GRACE = environment.span(os.environ, "PUNCTUAL_SHUTDOWN_GRACE", default="30s")
+PUNCTUAL_LOST_AFTER = environment.span(os.environ, "PUNCTUAL_LOST_AFTER", default="5m")
 
 LOGGING = {
     "version": 1,

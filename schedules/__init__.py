@@ -11,11 +11,13 @@ Invariants of every kind:
 
 from schedules.bounds import Bounded, bounded
 from schedules.chronex import Expression, Options, Plan, TriggerDefinition, ValidationResult, validate
+from schedules.delay import FixedDelay
 from schedules.describe import describe
 from schedules.errors import (
     ChronexError,
     CronCalculationError,
     DecisionError,
+    DelayError,
     InvalidCronExpressionError,
     Iso8601Error,
     KrontabError,
@@ -35,10 +37,12 @@ __all__ = [
     "ChronexError",
     "CronCalculationError",
     "DecisionError",
+    "DelayError",
     "Explanation",
     "Expression",
     "Finding",
     "Fire",
+    "FixedDelay",
     "InvalidCronExpressionError",
     "Iso8601Error",
     "KrontabError",

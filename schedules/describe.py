@@ -8,6 +8,7 @@ from schedules import words
 from schedules.bounds import Bounded
 from schedules.chronex.expression import CronExpression, EveryExpression, OnceExpression
 from schedules.chronex.options import Options
+from schedules.delay import FixedDelay
 from schedules.iso8601 import Interval, Repeating
 from schedules.krontab import Krontab
 from schedules.months import MonthDays, WeekDays
@@ -53,6 +54,11 @@ def _(schedule: ZonedPosixCron) -> str:
 @describe.register
 def _(schedule: Once) -> str:
     return f"once at {schedule.instant:{_INSTANT}}"
+
+
+@describe.register
+def _(schedule: FixedDelay) -> str:
+    return f"{words.lasting(schedule.delay)} after the previous run has ended"
 
 
 @describe.register

@@ -8,6 +8,7 @@
     ├── Iso8601Error                 a repeating interval that cannot be read
     ├── KrontabError                 a one-string krontab entry that cannot be read
     ├── DecisionError                a decision request that breaks the contract
+    ├── DelayError                   a fixed delay that cannot be read
     ├── UnknownKindError             a `kind:` prefix nobody registered
     ├── UnknownZoneError             a name that is not an IANA zone
     └── NaiveInstantError            a datetime without an offset
@@ -108,6 +109,10 @@ class DecisionError(ScheduleError):
         super().__init__(message, field=field, value=value)
         self.args = (kind, message)
         self.kind = kind
+
+
+class DelayError(ScheduleError):
+    """A `delay:` text is not a duration."""
 
 
 class UnknownKindError(ScheduleError):

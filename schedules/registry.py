@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from typing import Protocol, cast, runtime_checkable
 
-from schedules import chronex, iso8601, krontab, once, posix
+from schedules import chronex, delay, iso8601, krontab, once, posix
 from schedules.errors import UnknownKindError
 from schedules.text import BLANKS, clip
 
@@ -35,6 +35,7 @@ _KINDS: dict[str, Parser] = {
     "posix": posix.zoned,
     "iso8601": iso8601.parse,
     "once": once.parse,
+    "delay": delay.parse,
     "kron": krontab.parse,
 }
 

@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
+from execution.limits import limits
 from jobs.models import Job, Task
 from occurrences.models import TaskRun
 from occurrences.states import OccurrenceState, RunState
-from recovery.resend import LOST_AFTER, UNSENT_AFTER, Resent, resend
+from recovery.resend import UNSENT_AFTER, Resent, resend
 from tests.execution.conftest import NOW, broker_down
 from tests.harness import Harness
 from tests.occurrences.ledger import a_run, an_occurrence, saved
@@ -38,9 +39,9 @@ def test_a_message_no_worker_came_for_is_asked_for_again_once_in_a_while(
     queue: Harness, job: Job, task: Task
 ) -> None:
     released(job, task, dispatched_at=NOW)
-    assert resend(NOW + LOST_AFTER - TICK) == Resent()
-    assert resend(NOW + LOST_AFTER) == Resent(lost=1)
-    assert resend(NOW + LOST_AFTER + timedelta(seconds=2)) == Resent(), "not at every sweep"
+    assert resend(NOW + limits().lost_after - TICK) == Resent()
+    assert resend(NOW + limits().lost_after) == Resent(lost=1)
+    assert resend(NOW + limits().lost_after + timedelta(seconds=2)) == Resent(), "not at every sweep"
     assert queue.lose_messages() == 1
 
 

@@ -74,7 +74,7 @@ def test_an_unknown_kind_lists_the_known_ones() -> None:
     with pytest.raises(UnknownKindError) as caught:
         schedules.parse("lunar:full")
     assert caught.value.value == "lunar"
-    assert str(caught.value).endswith("known are chronex, iso8601, kron, once, posix")
+    assert str(caught.value).endswith("known are chronex, delay, iso8601, kron, once, posix")
     assert schedules.kinds() == ("chronex", "iso8601", "kron", "once", "posix")
 
 

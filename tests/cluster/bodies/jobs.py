@@ -130,6 +130,21 @@ def short(ctx: Context) -> None:
     time.sleep(random.uniform(0, 0.05))  # noqa: S311 - not for a secret
 
 
+@bodies.task
+def lasts(ctx: Context) -> None:
+    """As long as it is told, the first time."""
+    note(ctx, "begin")
+    time.sleep(float(ctx.metadata["seconds"]) if ctx.attempt == 0 else 0)
+    note(ctx, "end")
+
+
+@bodies.task
+def fails_once(ctx: Context) -> None:
+    note(ctx, "begin")
+    if ctx.attempt == 0:
+        raise ValueError("on purpose")
+
+
 @bodies.task(transactional=True)
 def pays(ctx: Context) -> None:
     """Its effect must be there once, whatever becomes of its worker."""

@@ -1,0 +1,93 @@
+"""`delay:5m`: the next run follows the end of the previous one, and nothing piles up."""
+
+from datetime import timedelta
+
+import pytest
+
+from jobs import Context, Job
+from jobs.models import Job as JobRow
+from occurrences.manual import trigger
+from occurrences.models import Occurrence
+from tests.harness import Harness
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("TSK-7")]
+
+MINUTE = timedelta(minutes=1)
+
+
+def declared(harness: Harness, schedule: str = "delay:5m", minutes: float = 0, **config: object) -> Job:
+    job = Job("rests", schedule, **config)  # type: ignore[arg-type]
+
+    @job.task
+    def step(ctx: Context) -> None:
+        harness.pass_time(minutes=minutes)
+
+    harness.sync()
+    harness.tick()
+    return job
+
+
+def pending(harness: Harness) -> list[Occurrence]:
+    return [row for row in harness.occurrences("rests") if row.state == "pending"]
+
+
+def test_the_first_run_is_one_delay_after_the_job_s_creation(harness: Harness) -> None:
+    created = harness.now
+    declared(harness)
+    (first,) = pending(harness)
+    assert first.scheduled_for == first.run_at == created + 5 * MINUTE
+
+
+def test_the_next_run_counts_from_the_end_of_the_previous_one(harness: Harness) -> None:
+    declared(harness, minutes=7)
+    harness.pass_time(minutes=5)
+    harness.tick()
+    assert pending(harness) == [], "while one is open, none is planned"
+    harness.work()
+    ended = harness.now
+    harness.live(seconds=11)
+    (following,) = pending(harness)
+    assert following.run_at == ended + 5 * MINUTE
+
+
+def test_after_downtime_one_run_is_owed_and_not_a_hundred(harness: Harness) -> None:
+    declared(harness)
+    harness.pass_time(minutes=1000)
+    harness.live(seconds=20)
+    assert harness.states("rests") == ["completed", "pending"]
+    (following,) = pending(harness)
+    assert following.run_at > harness.now + 4 * MINUTE
+
+
+def test_a_skipped_or_failed_one_is_followed_like_any_other(harness: Harness) -> None:
+    declared(harness)
+    JobRow.objects.update(paused_at=harness.now)
+    harness.pass_time(minutes=5)
+    harness.live(seconds=15)
+    skipped, following = harness.occurrences("rests")
+    assert (skipped.state, following.state) == ("skipped", "pending")
+    assert skipped.finished_at is not None
+    assert following.run_at == skipped.finished_at + 5 * MINUTE
+
+
+def test_runs_by_hand_do_not_move_it(harness: Harness) -> None:
+    declared(harness)
+    (planned,) = pending(harness)
+    trigger(JobRow.objects.get(), args={}, now=harness.now)
+    harness.live(minutes=1)
+    assert harness.states("rests") == ["completed", "pending"]
+    assert [row.id for row in pending(harness)] == [planned.id]
+
+
+def test_another_delay_counts_from_the_same_end(harness: Harness) -> None:
+    declared(harness)
+    harness.pass_time(minutes=5)
+    harness.live(seconds=15)
+    (done, before) = harness.occurrences("rests")
+    assert done.finished_at is not None
+    assert before.run_at == done.finished_at + 5 * MINUTE
+    JobRow.objects.update(schedule="delay:20m", updated_at=harness.now)
+    harness.live(seconds=2)
+    (after,) = pending(harness)
+    assert after.run_at >= done.finished_at + 20 * MINUTE
+    assert after.run_at <= harness.now + 20 * MINUTE
