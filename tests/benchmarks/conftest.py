@@ -1,0 +1,5 @@
+"""The harness of the whole stories."""
+
+from tests.flow.conftest import harness
+
+__all__ = ["harness"]
