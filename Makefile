@@ -4,7 +4,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench requirements clean
+SECONDS ?= 600
+SEED ?= 1
+.PHONY: help demo test check format bench faults requirements clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,7 +35,11 @@ format: $(VENV)/.dev ## rewrite the code in house format
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.dev ## run the benchmarks (prints ratios, asserts nothing)
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in $(filter-out benchmarks/faults.py benchmarks/checker.py,$(wildcard benchmarks/[a-z]*.py)); do \
+	echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+faults: $(VENV)/.dev ## kill, freeze and cut off everything at random for ten minutes, then compare the ledger (SECONDS, SEED)
+	$(BIN)/python benchmarks/faults.py --seconds $(SECONDS) --seed $(SEED)
 
 requirements: $(VENV)/.dev ## compile requirements/*.txt from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --upgrade --no-header pyproject.toml -o requirements/base.txt

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from uuid import UUID
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, InterfaceError, transaction
 
 from execution.attempt import ended, perform
 from execution.attending import attendance, attending
@@ -22,6 +22,7 @@ from execution.hooks import ask_for_hooks, completion_hooks, start_hooks
 from execution.limits import limits
 from execution.outcome import Ending, Result
 from execution.pace import paces
+from execution.patience import patiently
 from execution.report import FencedError, Report, report
 from execution.settle import Settled, settle
 from execution.watcher import watcher
@@ -50,7 +51,7 @@ def work(
                 start_hooks({item.run.occurrence_id}.intersection(claimed.started))
                 _attempt(item, bundle, clock)
                 attempted.append(item.run.task_id)
-        settled = bundle.report()
+        settled = patiently(bundle.report)
     follow_up(settled, clock=clock)
     paces.write(attempted, now=clock())
     return len(attempted)
@@ -105,13 +106,14 @@ def _transactional(item: Claim, clock: Clock) -> Settled:
             _demand_success(result)
             return report([_report(item, result)], now=clock(), strict=True)
     except _RolledBackError as failed:
-        return report([_report(item, failed.result)], now=clock())
-    except DatabaseError as error:
+        result = failed.result
+    except (DatabaseError, InterfaceError) as error:
         # The body swallowed a database error, or the commit was refused: nothing of it took effect.
-        return report([_report(item, ended(error))], now=clock())
+        result = ended(error)
     except FencedError:
         emit(Event.ATTEMPT_FENCED, run=item.run.shown_id)
         return Settled(fenced=1)
+    return patiently(lambda: report([_report(item, result)], now=clock()))
 
 
 def _demand_success(result: Result) -> None:

@@ -1,23 +1,41 @@
 """A job's name → what people do with it: trigger, start, stop, pause, resume, ask (JOB-8)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from jobs.clock import database_now
-from jobs.errors import DefinitionError, PunctualError, UnknownJobError
+from jobs.errors import DatabaseAwayError, DefinitionError, PunctualError, UnknownJobError
 from jobs.ledger import connected
 from jobs.models import Job, Origin
 from jobs.scheduling import upcoming
 from jobs.store import Change, definition_of, store
 
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def scheduling_call(function: Call) -> Call:
+    """Without its database a call fails with an error that says so, not with a driver's (TSK-9)."""
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (OperationalError, InterfaceError) as error:
+            raise DatabaseAwayError(function.__name__, error) from error
+
+    return cast(Call, called)
+
+
 BACKLOGS = ("none", "last", "all", "compressed")
 
 
+@scheduling_call
 def trigger(
     name: str,
     *,
@@ -40,21 +58,25 @@ def trigger(
     )
 
 
+@scheduling_call
 def skip_next(name: str) -> UUID | None:
     """Skip the next planned occurrence and keep the schedule; None when none is planned."""
     return connected().skip_next(get(name), now=database_now())
 
 
+@scheduling_call
 def reschedule(occurrence: UUID, run_at: datetime) -> None:
     """Let one planned occurrence start at another time; the schedule goes on as before."""
     connected().reschedule(occurrence, run_at=run_at, now=database_now())
 
 
+@scheduling_call
 def start(name: str, *, author: str = "operator") -> bool:
     """Switch a stopped job on; it owes nothing for the time it was off. False when it was on."""
     return _switch(name, author, enabled=True)
 
 
+@scheduling_call
 def stop(name: str, *, author: str = "operator") -> bool:
     """Switch a job off: nothing is planned until it is started again. False when it was off."""
     return _switch(name, author, enabled=False)
@@ -70,12 +92,14 @@ def _switch(name: str, author: str, *, enabled: bool) -> bool:
     return bool(store([wanted], change, expected={name: job.version}).changed)
 
 
+@scheduling_call
 def pause(name: str) -> bool:
     """Hold a job: its instants are recorded as skipped. False when it was paused already."""
     rows = Job.objects.filter(pk=get(name).pk, paused_at=None)
     return rows.update(paused_at=database_now()) == 1
 
 
+@scheduling_call
 def resume(name: str, *, backlog: str = "none") -> bool:
     """Let a paused job run again from its next instant on. False when it was not paused.
 

@@ -4,6 +4,7 @@ PunctualError
 ├── DefinitionError          a declaration, file or form is wrong: .field .value .reason
 ├── UnknownJobError          no such job: .name
 ├── StaleVersionError        somebody else changed it first: .name .expected .actual
+├── DatabaseAwayError        the database does not answer; nothing can be scheduled: .call
 └── Steering                 raised by a task to choose its outcome
     ├── Cancel               stop here, not a failure
     ├── NonRetryable         fail now, whatever the retry policy says
@@ -37,6 +38,15 @@ class StaleVersionError(PunctualError):
         self.name, self.expected, self.actual = name, expected, actual
         super().__init__(
             f"{name}: version={expected}: the job is at version {actual} now; look at it again, then repeat"
+        )
+
+
+class DatabaseAwayError(PunctualError):
+    def __init__(self, call: str, error: BaseException) -> None:
+        self.call = call
+        super().__init__(
+            f"{call}: the database does not answer, so nothing can be scheduled; repeat it when it is back,"
+            f" with the same idempotency_key if it must happen once ({type(error).__name__})"
         )
 
 

@@ -20,6 +20,7 @@ class Event(StrEnum):
     ATTEMPT_LOST = "attempt.lost"
     ATTEMPT_ENDED = "attempt.ended"
     ATTEMPT_FENCED = "attempt.fenced"
+    RESULT_WAITS = "result.waits"
     SUPERVISOR_TROUBLED = "supervisor.troubled"
     BEAT_TICKED = "beat.ticked"
     BEAT_TROUBLED = "beat.troubled"
