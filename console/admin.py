@@ -8,11 +8,12 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import Min
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
+from console.acts import offered
 from console.grid import grid_panel
 from console.history import histories, outcome_bars, p95
 from console.month import month_panel
@@ -34,6 +35,7 @@ from jobs.display import (
 from jobs.models import Job
 from jobs.theme import Listing
 from jobs.timing import timing
+from occurrences.admin import OccurrenceAdmin
 from occurrences.backlog import MOST
 from occurrences.badges import state_badge
 from occurrences.models import Cursor, Occurrence
@@ -71,7 +73,21 @@ def planning_problems(jobs: Sequence[UUID]) -> dict[UUID, str]:
     return dict(broken.values_list("job", "problem"))
 
 
-admin.site.unregister(Job)
+admin.site.unregister([Job, Occurrence])
+
+
+@admin.register(Occurrence)
+class OccurrenceBoard(OccurrenceAdmin):
+    """With the buttons that recovery and execution answer to."""
+
+    change_form_outer_before_template = "console/occurrence_buttons.html"
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = context.get("original")
+        context["acts"] = [] if row is None else offered(row, request)
+        return super().render_change_form(request, context, *args, **kwargs)
 
 
 @admin.register(Job)

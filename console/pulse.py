@@ -41,7 +41,12 @@ class Counter:
         return mark_safe(SHAPES[self.kind.shape])  # noqa: S308 - a constant
 
 
-OCCURRENCES, RUNS, JOBS = "occurrences_occurrence", "occurrences_taskrun", "jobs_job"
+OCCURRENCES, RUNS, JOBS, DEAD = (
+    "admin:occurrences_occurrence_changelist",
+    "admin:occurrences_taskrun_changelist",
+    "admin:jobs_job_changelist",
+    "console:dead",
+)
 STATE = "state__exact"
 KINDS = (
     Kind("due", "busy", "ring", "Their time has come; the next tick starts them.",
@@ -54,8 +59,7 @@ KINDS = (
          RUNS, {STATE: RunState.RETRY}),
     Kind("late", "bad", "alert", "Not started within their grace.",
          OCCURRENCES, {STATE: S.PENDING}),
-    Kind("dead", "bad", "square", "Dead letters nobody has dealt with.",
-         RUNS, {STATE: RunState.DLQ}),
+    Kind("dead", "bad", "square", "Dead letters nobody has dealt with.", DEAD, {}),
     Kind("paused", "warn", "bars", "Jobs an operator holds.", JOBS, {"state": "paused"}),
 )  # fmt: skip
 
@@ -69,7 +73,7 @@ def address(kind: Kind, now: datetime) -> str:
     """The list of what was counted: pending ones up to now, not all that are planned."""
     until = {"scheduled_for_to_0": f"{now:%Y-%m-%d}", "scheduled_for_to_1": f"{now:%H:%M:%S}"}
     query = {**kind.query, **(until if S.PENDING in kind.query.values() else {})}
-    return f"{reverse(f'admin:{kind.page}_changelist')}?{urlencode(query)}"
+    return f"{reverse(kind.page)}?{urlencode(query)}" if query else reverse(kind.page)
 
 
 def counted(now: datetime) -> dict[str, QuerySet[Any]]:

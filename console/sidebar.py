@@ -10,6 +10,7 @@ PAGES = (
     ("Occurrences", "event", "admin:occurrences_occurrence_changelist", "occurrences.view_occurrence"),
     ("Runs", "play_circle", "admin:occurrences_taskrun_changelist", "occurrences.view_taskrun"),
     ("Attempts", "replay", "admin:occurrences_attempt_changelist", "occurrences.view_attempt"),
+    ("Dead letters", "dangerous", "console:dead", "occurrences.view_taskrun"),
     ("Pools", "select_check_box", "admin:occurrences_pool_changelist", "occurrences.view_pool"),
     ("Beats", "favorite", "admin:beat_beat_changelist", "beat.view_beat"),
 )

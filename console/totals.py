@@ -20,8 +20,9 @@ from prometheus_client.core import CounterMetricFamily, Metric, SummaryMetricFam
 from prometheus_client.registry import Collector
 
 from console.models import Snapshot
-from occurrences.models import Attempt, Cause, Occurrence
-from occurrences.states import ATTEMPT_FINAL, OCCURRENCE_FINAL, AttemptState
+from occurrences.models import Attempt, Occurrence
+from occurrences.states import AttemptState
+from recovery import totals as ledger_totals
 
 SHARE = 20  # counting may take this part of the time
 SETTLED_AFTER = timedelta(seconds=5)  # a row's end is committed by then
@@ -74,24 +75,16 @@ class _Given(Collector):
 
 
 def occurrences() -> Metric:
-    counter = CounterMetricFamily(
-        "scheduler_job_occurrences", "Occurrences that are over.", labels=["job", "status"]
-    )
-    over = Occurrence.objects.filter(state__in=OCCURRENCE_FINAL).order_by()
-    for job, state, count in over.values_list("job__name", "state").annotate(Sum("instants")):
-        counter.add_metric([job, state], count)
-    return counter
+    told = "Instants whose occurrence is over."
+    counter = CounterMetricFamily("scheduler_job_occurrences", told, labels=["job", "status"])
+    return filled(counter, ledger_totals.occurrences())
 
 
 def attempts() -> Metric:
-    counter = CounterMetricFamily(
-        "scheduler_task_attempts", "Attempts that are over.", labels=["job", "task", "status"]
-    )
-    over = Attempt.objects.filter(state__in=ATTEMPT_FINAL).order_by()
-    keys = over.values_list("run__task__job__name", "run__task__name", "state")
-    for job, task, state, count in keys.annotate(found=Count("*")):
-        counter.add_metric([job, task, attempt_status(state)], count)
-    return counter
+    told = "Attempts that are over."
+    counter = CounterMetricFamily("scheduler_task_attempts", told, labels=["job", "task", "status"])
+    return filled(counter, {(*names, attempt_status(state)): count
+                            for (*names, state), count in ledger_totals.attempts().items()})  # fmt: skip
 
 
 def attempt_status(state: str) -> str:
@@ -99,15 +92,14 @@ def attempt_status(state: str) -> str:
 
 
 def recoveries() -> Metric:
-    counter = CounterMetricFamily(
-        "scheduler_recovery_runs",
-        "Occurrences that recovery made up for.",
-        labels=["job", "strategy"],
-    )
-    caught_up = Occurrence.objects.filter(cause=Cause.RECOVERY).order_by()
-    keys = caught_up.values_list("job__name", "config__recovery")
-    for job, strategy, count in keys.annotate(Count("pk")):
-        counter.add_metric([job, strategy or "unknown"], count)
+    told = "Occurrences that recovery made up for."
+    counter = CounterMetricFamily("scheduler_recovery_runs", told, labels=["job", "strategy"])
+    return filled(counter, ledger_totals.recoveries())
+
+
+def filled(counter: CounterMetricFamily, found: Mapping[tuple[str, ...], int]) -> Metric:
+    for labels, count in sorted(found.items()):
+        counter.add_metric(labels, count)
     return counter
 
 

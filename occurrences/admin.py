@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.utils import flatten, flatten_fieldsets
+from django.http import HttpRequest
 
 from jobs.between import BetweenFilter
 from jobs.clock import database_now
@@ -124,6 +125,11 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     ]
     related = ["task"]
     list_defer = ["policy", "occurrence__config", "occurrence__args", "occurrence__report"]
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """`fingerprint` leads here from the page of dead letters."""
+        return lookup == "fingerprint__exact" or super().lookup_allowed(lookup, value, request)
+
     ordering = ["-occurrence__scheduled_for", "occurrence_id", "position"]
     search_help_text = "Name of a job, or id such as run_…"
     fieldsets: ClassVar[Any] = [

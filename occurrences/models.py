@@ -306,6 +306,7 @@ class TaskRun(models.Model):
     class Meta:
         ordering = ["occurrence", "position"]
         verbose_name = "task run"
+        permissions = [("resolve_taskrun", "Can replay and purge dead letters")]
         indexes = [
             # Roll-up and the occurrence page.
             models.Index(fields=["occurrence", "position"], name="run_of_occurrence"),

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Exists, Max, OuterRef
+from django.db.models import Count, Exists, Max, OuterRef, Sum
 from django.db.models.functions import Coalesce
 
 from jobs.errors import PunctualError
@@ -80,7 +80,7 @@ def _count(job: Job, ids: Sequence[UUID]) -> None:
     gone = Occurrence.objects.filter(id__in=ids).order_by()
     attempts = Attempt.objects.filter(run__occurrence__in=ids).order_by()
     counted = [
-        *_tallies(job, Counter.OCCURRENCES, gone.values_list("state").annotate(Count("pk"))),
+        *_tallies(job, Counter.OCCURRENCES, gone.values_list("state").annotate(Sum("instants"))),
         *_tallies(
             job,
             Counter.RECOVERIES,

@@ -9,7 +9,9 @@ from django.contrib.auth.management import create_permissions
 from django.db import migrations
 
 PACKAGES = ("jobs", "occurrences", "beat", "recovery", "console")
-OPERATES = ("trigger_job", "pause_job", "cancel_occurrence", "replay_occurrence", "change_pool")
+OPERATES = (
+    "trigger_job", "pause_job", "cancel_occurrence", "replay_occurrence", "resolve_taskrun", "change_pool",
+)
 
 
 def add_groups(apps, _editor):

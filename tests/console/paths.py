@@ -23,7 +23,8 @@ ROWS: tuple[type[Model], ...] = (Job, Task, JobVersion, Occurrence, TaskRun, Att
 
 def lists() -> dict[str, str]:
     named = {name: reverse(f"admin:{model}_changelist") for name, model in LISTS.items()}
-    return {"overview": reverse("admin:index"), **named}
+    own = {"timeline": reverse("console:timeline"), "dead letters": reverse("console:dead")}
+    return {"overview": reverse("admin:index"), **own, **named}
 
 
 def pages() -> dict[str, str]:

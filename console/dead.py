@@ -1,0 +1,169 @@
+"""Requests about dead letters → the page that groups them by error, and replay or purge of what matches.
+
+Nothing happens on GET: it shows how many there are. What dies between that page and the press of its
+button is not part of it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from operator import or_
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Max, Min, Q
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_safe
+
+from console.asking import asked_by
+from jobs.clock import database_now
+from occurrences.models import TaskRun
+from recovery.deadletters import Dealt, Wanted, dead, purge_dead, replay_dead
+
+SEES, DEALS = "occurrences.view_taskrun", "occurrences.resolve_taskrun"
+MOST_GROUPS = 100
+
+
+@dataclass(frozen=True)
+class Act:
+    label: str
+    meaning: str
+    do: Callable[..., Dealt]
+    done: str
+
+
+ACTS = {
+    "replay": Act(
+        "Replay", "Each runs again, as a new occurrence of its one task.", replay_dead, "are replayed"
+    ),
+    "purge": Act(
+        "Purge", "They stay in the ledger and count as dealt with; nothing runs.", purge_dead, "are purged"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """Dead letters with the same error, the newest of them, and what can be done with all."""
+
+    newest: TaskRun
+    count: int
+    first: datetime
+    last: datetime
+    runs: str
+    acts: list[tuple[str, str]]
+
+
+@require_safe
+def dead_letters(request: HttpRequest) -> HttpResponse:
+    if not request.user.has_perm(SEES):
+        raise PermissionDenied
+    wanted, allowed = wanted_in(request.GET), request.user.has_perm(DEALS)
+    rows, total = rows_of(wanted, allowed=allowed), dead(wanted).count()
+    context = {
+        **admin.site.each_context(request),
+        "title": "Dead letters",
+        "now": database_now(),
+        "search": wanted.search,
+        "rows": rows,
+        "capped": len(rows) == MOST_GROUPS,
+        "total": total,
+        "acts": acts_on(wanted) if allowed and total else [],
+    }
+    return render(request, "console/dead.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def deal(request: HttpRequest, name: str) -> HttpResponse:
+    if name not in ACTS:
+        raise Http404(f"nothing is called {name!r}")
+    if not request.user.has_perm(DEALS):
+        raise PermissionDenied
+    act = ACTS[name]
+    if request.method != "POST":
+        return asked_first(request, act)
+    dealt = act.do(wanted_in(request.POST), asked=asked_by(request), now=database_now())
+    level = messages.SUCCESS if dealt.count else messages.WARNING
+    messages.add_message(request, level, f"{dealt.count} dead letters {act.done}.")
+    return HttpResponseRedirect(reverse("console:dead"))
+
+
+def asked_first(request: HttpRequest, act: Act) -> HttpResponse:
+    wanted, now = wanted_in(request.GET), database_now()
+    held = {**filters(wanted), "before": now.isoformat()}
+    context = {
+        **admin.site.each_context(request),
+        "title": f"{act.label} dead letters",
+        "label": act.label,
+        "meaning": act.meaning,
+        "count": dead(wanted_in(held)).count(),
+        "what": "dead letters",
+        "facts": [(key, value) for key, value in filters(wanted).items() if key != "before"],
+        "held": held.items(),
+        "danger": act.do is purge_dead,
+        "back": reverse("console:dead"),
+    }
+    return render(request, "console/confirm.html", context)
+
+
+def wanted_in(asked: QueryDict | dict[str, str]) -> Wanted:
+    return Wanted(
+        job=asked.get("job", ""),
+        task=asked.get("task", ""),
+        fingerprint=asked.get("fingerprint", ""),
+        search=asked.get("q", "").strip(),
+        before=instant_in(asked.get("before", "")),
+    )
+
+
+def instant_in(text: str) -> datetime | None:
+    try:
+        return parse_datetime(text)
+    except ValueError:
+        return None
+
+
+def filters(wanted: Wanted) -> dict[str, str]:
+    named = {"job": wanted.job, "task": wanted.task, "fingerprint": wanted.fingerprint, "q": wanted.search}
+    return {key: value for key, value in named.items() if value}
+
+
+def rows_of(wanted: Wanted, *, allowed: bool) -> list[Row]:
+    """The commonest error first: counted by the index on fingerprints, then the newest run of each."""
+    errors = dead(wanted).order_by().values_list("fingerprint")
+    counted = errors.annotate(found=Count("*"), first=Min("finished_at"), last=Max("finished_at"))
+    groups = list(counted.order_by("-found", "-last")[:MOST_GROUPS])
+    newest = newest_of([(fingerprint, last) for fingerprint, _, _, last in groups])
+    return [
+        Row(
+            newest[name], count, first, last, runs_url(name), acts_on(exact(name)) if allowed and name else []
+        )
+        for name, count, first, last in groups
+        if name in newest
+    ]
+
+
+def newest_of(groups: Sequence[tuple[str, datetime]]) -> dict[str, TaskRun]:
+    wanted = reduce(or_, (Q(fingerprint=name, finished_at=last) for name, last in groups), Q(pk__in=[]))
+    rows = TaskRun.objects.dead().filter(wanted).select_related("task__job").order_by("id")
+    return {row.fingerprint: row for row in rows}
+
+
+def exact(fingerprint: str) -> Wanted:
+    """An error without a fingerprint has no address of its own: an empty one means any."""
+    return Wanted(fingerprint=fingerprint)
+
+
+def runs_url(fingerprint: str) -> str:
+    query = urlencode({"state__exact": "dlq", "fingerprint__exact": fingerprint})
+    return f"{reverse('admin:occurrences_taskrun_changelist')}?{query}"
+
+
+def acts_on(wanted: Wanted) -> list[tuple[str, str]]:
+    query = urlencode(filters(wanted))
+    return [(act.label, f"{reverse('console:deal', args=[name])}?{query}") for name, act in ACTS.items()]
