@@ -1,5 +1,9 @@
 """The claimed runs of one message → which is next, what is done, what goes back.
 
+The time budget is what its functions may take together: a database that is slow today must not make
+every bundle fall apart into single messages, which would only add to its load. No bundle lasts longer
+than a second, though, whatever the reason.
+
 Two threads share a bundle: the one that calls the functions, and the watcher, which relieves it when
 its time budget has passed while a function still runs. What either of them takes, the other no longer
 sees; and should the process die in between, the rows tell who had started and who had not.
@@ -17,6 +21,8 @@ from execution.report import Report, report
 from execution.settle import Settled
 from execution.slots import board
 
+LONGEST = 10 * BUDGET  # seconds from the claim on
+
 Clock = Callable[[], datetime]
 Stopwatch = Callable[[], float]
 
@@ -24,7 +30,9 @@ Stopwatch = Callable[[], float]
 class Bundle:
     def __init__(self, claims: Sequence[Claim], *, worker: str, clock: Clock, stopwatch: Stopwatch) -> None:
         self._worker, self._clock, self._stopwatch = worker, clock, stopwatch
-        self._ends = stopwatch() + BUDGET
+        self._ends = stopwatch() + LONGEST
+        self._spent = 0.0
+        self._since: float | None = None
         self._waiting = deque(claims)
         self._done: list[Report] = []
         self._lock = Lock()
@@ -33,17 +41,27 @@ class Bundle:
         """The next run, its attempt opened; None when all are done or the rest was handed back."""
         while item := self._first():
             if item.begun:
-                return item
-            if self._stopwatch() >= self._ends or board.stopping:
+                return self._started(item)
+            if self.left() <= 0 or board.stopping:
                 self._hand_back([item, *self._rest()])
                 return None
             if begun := begin(item, worker=self._worker, now=self._clock()):
-                return begun  # otherwise it was canceled, or its lease ran out: no longer ours
+                return self._started(begun)  # otherwise it was canceled, or lost: no longer ours
         return None
+
+    def ended(self) -> None:
+        """Its function has returned, or raised."""
+        with self._lock:
+            self._spent, self._since = self._spent + self._running(), None
 
     def done(self, ended: Report) -> None:
         with self._lock:
             self._done.append(ended)
+
+    def left(self) -> float:
+        """Seconds of its budget, if the function that runs goes on running."""
+        with self._lock:
+            return min(BUDGET - self._spent - self._running(), self._ends - self._stopwatch())
 
     def report(self) -> Settled:
         """Record what is done, in one transaction."""
@@ -62,6 +80,14 @@ class Bundle:
         """While a function still runs: hand back what waits, record what is done."""
         self._hand_back(self._rest())
         return self.report()
+
+    def _started(self, item: Claim) -> Claim:
+        with self._lock:
+            self._since = self._stopwatch()
+        return item
+
+    def _running(self) -> float:
+        return 0.0 if self._since is None else self._stopwatch() - self._since
 
     def _first(self) -> Claim | None:
         with self._lock:

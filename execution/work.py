@@ -50,6 +50,7 @@ def work(
             while item := bundle.next():
                 start_hooks({item.run.occurrence_id}.intersection(claimed.started))
                 _attempt(item, bundle, clock)
+                bundle.ended()
                 attempted.append(item.run.task_id)
         settled = patiently(bundle.report)
     follow_up(settled, clock=clock)
@@ -73,11 +74,14 @@ def follow_up(settled: Settled, *, clock: Clock) -> None:
 def _relief(bundle: Bundle, clock: Clock) -> AbstractContextManager[None]:
     """A suddenly slow function must delay nobody else of its bundle."""
 
-    def relieve() -> None:
+    def relieve() -> float | None:
+        if (left := bundle.left()) > 0:
+            return left
         settled = bundle.relieve()
         dispatch(settled.released, now=clock())
         # Hooks are user code, and the watcher keeps other attempts' leases: a worker will call them.
         ask_for_hooks(settled.owing)
+        return None
 
     return watcher.after(BUDGET, relieve)
 
