@@ -17,9 +17,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -35,6 +36,8 @@ from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E40
 
 CONCURRENCY = 2
 PATIENCE = 120.0
+SERVERS: dict[str, list[int]] = {"worker": [], "postgres": [], "redis": []}  # process ids
+COST: dict[str, float] = {}  # of the last measurement: milliseconds of processor time an item took
 LATENCIES = 200  # starts on an idle system
 
 
@@ -45,6 +48,7 @@ def servers() -> Iterator[tuple[Path, Guardian]]:
     guardian.remove(folder)
     try:
         postgres, valkey = start_postgres(folder, guardian), start_valkey(folder, guardian)
+        SERVERS["postgres"], SERVERS["redis"] = [postgres.process.pid], [valkey.process.pid]
         with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE punctual")
         os.environ |= {
@@ -62,17 +66,27 @@ def servers() -> Iterator[tuple[Path, Guardian]]:
 
 
 @contextmanager
-def program(guardian: Guardian, log: Path, *words: str) -> Iterator[None]:
+def program(
+    guardian: Guardian, log: Path, *words: str, env: Mapping[str, str] | None = None
+) -> Iterator[None]:
     with log.open("ab") as output:
         process = subprocess.Popen(
-            words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            words,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     guardian.watch(process.pid)
+    SERVERS["worker"].append(process.pid)
     try:
         yield
         if process.poll() is not None:
             raise RuntimeError(log.read_text()[-2000:])
     finally:
+        SERVERS["worker"].remove(process.pid)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
             try:
@@ -89,16 +103,21 @@ def celery_worker(app: str, queue: str) -> tuple[str, ...]:
 
 
 def rate(done: Callable[[], int], total: int) -> float:
-    """Items a second, from a twentieth done until all are."""
+    """Items a second, from a twentieth done until all are; and what processor time each took, in `COST`."""
+    from benchmarks.workload.processors import used
+
     began: tuple[float, int] | None = None
+    spent = dict.fromkeys(SERVERS, 0.0)
     deadline = time.monotonic() + PATIENCE
     while (count := done()) < total:
         if began is None and count >= total / 20:
             began = time.monotonic(), count
+            spent = {name: used(*pids) for name, pids in SERVERS.items()}
         if time.monotonic() > deadline:
             raise TimeoutError(f"{count} of {total} after {PATIENCE:g} s")
         time.sleep(0.02)
     first, already = began or (time.monotonic(), 0)
+    COST.update({name: 1000 * (used(*SERVERS[name]) - spent[name]) / (total - already) for name in SERVERS})
     return (total - already) / max(time.monotonic() - first, 1e-9)
 
 
@@ -235,7 +254,9 @@ def late_by(start: Callable[[], float]) -> list[float]:
 
 def shown(what: str, value: float, unit: str, base: float | None = None) -> None:
     ratio = f"  {value / base:6.2f} × bare Celery" if base else ""
-    print(f"{what:44} {value:10,.1f} {unit}{ratio}", flush=True)
+    cost = "  " + ", ".join(f"{name} {ms:.2f}" for name, ms in COST.items()) + " ms" if COST else ""
+    print(f"{what:44} {value:10,.1f} {unit}{ratio}{cost}", flush=True)
+    COST.clear()
 
 
 def median(values: list[float]) -> float:
@@ -253,6 +274,8 @@ def measure(folder: Path, guardian: Guardian, runs: int, parts: set[str]) -> Non
     if "bundles" in parts:
         punctual.throughput("short", 500)  # first runs go alone
         shown("Punctual, bundles", punctual.throughput("short", 4 * runs), "runs/s", base)
+    if "peers" in parts:
+        measure_peers(folder, guardian, runs, base)
     if "chords" in parts:
         from benchmarks.workload.jobs import FANS
 
@@ -275,7 +298,18 @@ def measure(folder: Path, guardian: Guardian, runs: int, parts: set[str]) -> Non
             shown(f"Punctual, start latency {name}", ours, "ms", theirs)
 
 
-PARTS = ("bare", "alone", "bundles", "chords", "latency")
+def measure_peers(folder: Path, guardian: Guardian, runs: int, base: float) -> None:
+    from benchmarks.workload.peers import PEERS
+
+    for name, throughput in PEERS.items():
+        run = partial(program, guardian, folder / f"{name}.log")
+        try:
+            shown(name, throughput(run, rate, runs), "tasks/s", base)
+        except (TimeoutError, RuntimeError, subprocess.CalledProcessError) as error:
+            print(f"{name:44} {error}", flush=True)
+
+
+PARTS = ("bare", "alone", "bundles", "peers", "chords", "latency")
 
 
 def main() -> None:
