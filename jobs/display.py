@@ -18,6 +18,7 @@ from django.utils.text import Truncator
 
 from jobs.models import Job
 from jobs.scheduling import platform
+from jobs.secrecy import cleansed, without_passwords
 
 NOTHING = "–"
 LONGEST_IN_A_LIST = 40
@@ -79,6 +80,7 @@ def badge(word: str, tone: str, shape: str, *, title: str = "") -> SafeString:
 
 def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
     """Text that fits a column; the whole of it on hover."""
+    text = without_passwords(text)
     return format_html(
         '<span class="whitespace-nowrap" title="{}">{}</span>', text, Truncator(text).chars(length)
     )
@@ -160,14 +162,14 @@ def document(value: Any) -> SafeString | str:
     """JSON as people read it."""
     if value in (None, {}, []):
         return NOTHING
-    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    text = json.dumps(cleansed(value), indent=2, ensure_ascii=False, sort_keys=True)
     return preformatted(text)
 
 
 def preformatted(text: str) -> SafeString | str:
     if not text:
         return NOTHING
-    return format_html('<pre class="output">{}</pre>', text)
+    return format_html('<pre class="output">{}</pre>', without_passwords(text))
 
 
 def folded(summary: str, content: SafeString | str) -> SafeString | str:

@@ -164,7 +164,10 @@ LOGGING = {
     "formatters": {
         "plain": {"format": "%(asctime)s %(levelname)-7s %(name)s  %(message)s"},
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "filters": {"without_passwords": {"()": "jobs.secrecy.WithoutPasswords"}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "plain", "filters": ["without_passwords"]}
+    },
     "root": {"handlers": ["console"], "level": environment.log_level(os.environ)},
     "loggers": {"celery.utils.functional": {"level": "WARNING"}},
 }

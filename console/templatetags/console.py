@@ -10,6 +10,7 @@ from console.overview import Ticking
 from jobs.display import NOTHING, instant, link, said_span, zone_of
 from jobs.display import badge as drawn_badge
 from jobs.models import Job
+from jobs.secrecy import without_passwords
 from occurrences.badges import state_badge
 from occurrences.models import Occurrence
 from occurrences.states import OccurrenceState
@@ -40,6 +41,11 @@ def until(future: datetime, now: datetime) -> str:
 @register.filter
 def span(value: timedelta) -> str:
     return said_span(value)
+
+
+@register.filter
+def veiled(text: str) -> str:
+    return without_passwords(text)
 
 
 @register.filter

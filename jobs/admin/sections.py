@@ -15,6 +15,7 @@ from jobs.display import NOTHING, Section, instant, link, list_url, shortened
 from jobs.errors import PunctualError
 from jobs.models import Job, JobVersion, Task
 from jobs.scheduling import job_config, task_config
+from jobs.secrecy import cleansed
 from jobs.timing import Timing
 
 MOST_TASKS = 100
@@ -88,5 +89,6 @@ def value(stored: Any) -> SafeString | str:
     """Text as it is, everything else as JSON; long ones wrap."""
     if stored is None:
         return NOTHING
-    text = stored if isinstance(stored, str) else json.dumps(stored, ensure_ascii=False)
+    shown = cleansed(stored)
+    text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
     return format_html('<code style="white-space: pre-wrap; overflow-wrap: anywhere">{}</code>', text)
