@@ -97,6 +97,7 @@ class Faults:
             if fault():
                 self.done[name] += 1
             self.rest(self.chance.uniform(*CALM))
+            self.mend()
         while self.repairs:
             heapq.heappop(self.repairs)[2]()
 
@@ -211,6 +212,7 @@ class Faults:
         socket = self.cluster.folder / "valkey.sock"
         hidden = socket.with_suffix(".away")
         with Redis(unix_socket_path=str(socket)) as client:
+            client.ping()  # connected before the way is gone
             socket.rename(hidden)
             client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         self.later(0.5, 8.0, lambda: self.heal("broker", lambda: hidden.rename(socket)))
@@ -331,13 +333,13 @@ def main() -> int:
 
 
 def measured(arguments: argparse.Namespace, folder: Path, guardian: Guardian, postgres: OwnPostgres) -> int:
+    from django.db import connection
+
     from benchmarks.checker import check, told
     from jobs.clock import database_now
     from tests.cluster.processes import TOOLS, Cluster
 
-    cluster = Cluster(
-        folder, guardian, postgres.server.url, postgres, apps=f"{TOOLS},benchmarks.faulty.apps.FaultyConfig"
-    )
+    cluster = Cluster(folder, guardian, postgres.server.url, postgres, apps=f"{TOOLS},benchmarks.faulty")
     cluster.variables = {"FAULTS_LOST_AFTER": str(LOST_AFTER), "LOG_LEVEL": "WARNING"}
     if arguments.no_sweeper:
         cluster.variables["FAULTS_NO_SWEEPER"] = "1"
@@ -347,6 +349,7 @@ def measured(arguments: argparse.Namespace, folder: Path, guardian: Guardian, po
         faults = Faults(cluster, random.Random(arguments.seed))  # noqa: S311 - a reproducible run, no secret
         faults.rest(8)  # everybody is up
         faults.run(arguments.seconds)
+        connection.close()  # it may have been cut
         end = database_now()
         rest = came_to_rest(faults, end)
         card = check(end=end)

@@ -17,6 +17,7 @@ from jobs.models import Origin
 from jobs.registry import TaskFunction, registry
 from jobs.store import Change, store
 from occurrences import transitions
+from occurrences.backlog import run_skipped
 from occurrences.models import Cursor, Occurrence, Pool
 from tests.harness import Harness
 
@@ -333,3 +334,24 @@ def test_an_operator_s_skip_within_a_mass_keeps_its_own_row(harness: Harness) ->
     harness.tick()
     assert past(now)[FIRST] == ("skipped", "operator", "schedule")
     assert sorted(past(now)) == [*late(now), late(now)[-1] + MINUTE]
+
+
+@pytest.mark.req("JOB-8")
+@pytest.mark.parametrize("backlog", ["last", "all", "compressed"])
+def test_resuming_runs_what_a_range_stands_for_as_the_operator_chooses(
+    harness: Harness, backlog: str
+) -> None:
+    now = outage(harness, KINDS["cron"], 2500, **STRATEGIES["last"])
+    JobRow.objects.update(paused_at=BEGIN)
+    harness.tick()
+    skipped = sorted(at for at, what in past(now).items() if what[1] == "paused")
+    job = JobRow.objects.get()
+    for _ in range(2):  # twice makes it once
+        run_skipped(job, choice=backlog, since=BEGIN, now=now)
+    rows = list(Occurrence.objects.filter(cause="recovery").order_by("scheduled_for"))
+    assert [row.scheduled_for for row in rows] == (skipped if backlog == "all" else skipped[-1:])
+    covers = rows[-1].covers or {}
+    told = (skipped[0].isoformat(), skipped[-1].isoformat(), len(skipped))
+    assert (covers.get("from"), covers.get("until"), covers.get("count")) == (
+        told if backlog == "compressed" else (None, None, None)
+    )
