@@ -71,7 +71,7 @@ def badge(word: str, tone: str, shape: str, *, title: str = "") -> SafeString:
         '<svg width="10" height="10" viewBox="0 0 10 10" fill="none" stroke="currentColor" '
         'stroke-width="1.5" aria-hidden="true" data-shape="{}">{}</svg>{}</span>',
         TONES[tone],
-        title,
+        without_passwords(title),
         shape,
         mark_safe(SHAPES[shape]),  # noqa: S308 - a constant of this module
         word,

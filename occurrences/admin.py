@@ -52,7 +52,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
     search_help_text = "Name of a job, or id such as occ_…"
     fieldsets: ClassVar[Any] = [
         (None, {"fields": [
-            ("job_shown", "full_id"), ("state_shown", "reason"), ("cause", "job_version"),
+            ("job_shown", "full_id"), ("state_shown", "reason_full"), ("cause", "job_version"),
             ("scheduled", "chosen"), ("fired", "late"), ("started", "deadline"), ("finished", "took"),
         ]}),
         ("Details", {"classes": ["collapse"], "fields": [
@@ -134,7 +134,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     search_help_text = "Name of a job, or id such as run_…"
     fieldsets: ClassVar[Any] = [
         (None, {"fields": [
-            ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("state_shown", "reason"),
+            ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("state_shown", "reason_full"),
             ("attempts_made", "position"), ("available", "dispatched"), ("started", "finished"),
             ("took", "claimed_by"), ("lease", "heartbeat"), "error_full",
         ]}),

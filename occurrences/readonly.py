@@ -11,9 +11,10 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from jobs.display import instant, link, short_id, shortened, span, zone_of
+from jobs.display import NOTHING, instant, link, short_id, shortened, span, zone_of
 from jobs.ids import parsed
 from jobs.models import Job
+from jobs.secrecy import without_passwords
 from jobs.theme import PlainAdmin
 from occurrences.badges import state_badge
 from occurrences.states import AttemptState, OccurrenceState, RunState
@@ -72,6 +73,10 @@ class LedgerAdmin(PlainAdmin[Row]):
     @admin.display(description="state")
     def state_shown(self, row: Any) -> Shown:
         return state_badge(self.states(row.state), getattr(row, "reason", ""))
+
+    @admin.display(description="reason")
+    def reason_full(self, row: Any) -> str:
+        return without_passwords(row.reason) or NOTHING
 
     @admin.display(description="took")
     def took(self, row: Any) -> Shown:
