@@ -164,7 +164,8 @@ class Supervisor:
         self.owed = self.owed[len(owed) :]
         for item in reports:
             emit(Event.ATTEMPT_ENDED, run=item.run_id, ending=item.result.ending, how=item.result.error)
-        dispatch([*settled.released, *chain.from_iterable(unbegun.values())], now=clock(), chords=False)
+        sent = [*settled.released, *chain.from_iterable(unbegun.values())]
+        dispatch(sent, now=clock(), chords=False, bundles=False)
         ask_for_hooks(settled.finished)  # user code: it runs where tasks do
         return len(reports) - settled.fenced
 

@@ -6,10 +6,9 @@ from time import monotonic
 from typing import Any
 
 from celery import signals
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import connection
 
 from execution import interrupt, logtail
-from execution.dispatch import BROKER_ERRORS
 from execution.limits import limits
 from execution.slots import board
 from execution.supervisor import Supervisor
@@ -42,7 +41,7 @@ class Watch(Thread):
     def _pass(self) -> None:
         try:
             self.supervisor.run_once(at=monotonic(), clock=database_now)
-        except (DatabaseError, InterfaceError, *BROKER_ERRORS) as error:
+        except Exception as error:  # noqa: BLE001 - without it nobody renews: it must outlive anything
             # Nothing is lost: what is owed stays owed, and a lease outlives a short absence.
             emit(Events.SUPERVISOR_TROUBLED, error=repr(error))
             connection.close()

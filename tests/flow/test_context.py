@@ -1,0 +1,76 @@
+"""What a running task is told, and what it says back, through the whole flow (EXE-6)."""
+
+from datetime import timedelta
+
+import pytest
+
+from jobs import Context, Job, scheduled
+from jobs.context import PreviousRun
+from occurrences.models import Attempt, Occurrence, TaskRun
+from tests.harness import Harness
+
+pytestmark = [pytest.mark.req("EXE-6")]
+
+
+def test_a_task_finds_its_previous_run(harness: Harness) -> None:
+    seen: list[PreviousRun | None] = []
+
+    @scheduled("* * * * *")
+    def minutely(ctx: Context) -> None:
+        seen.append(ctx.previous_run)
+        assert ctx.previous_run is seen[-1], "asked once"
+
+    harness.sync()
+    harness.live(seconds=95)
+    first, second = seen
+    assert first is None
+    assert second is not None
+    earlier = harness.runs("minutely")[0]
+    assert (second.run_id, second.state) == (earlier.shown_id, "success")
+    assert second.finished_at == earlier.finished_at
+    assert second.scheduled_for == harness.occurrences("minutely")[0].scheduled_for
+
+
+def test_what_it_says_about_its_progress_is_a_row_when_it_is_over(harness: Harness) -> None:
+    answers = []
+
+    @scheduled("* * * * *")
+    def minutely(ctx: Context) -> None:
+        for done in range(3):
+            answers.append(ctx.heartbeat({"done": done}))  # noqa: PERF401 - one after the other is the point
+        ctx.heartbeat()
+
+    harness.sync()
+    harness.live(seconds=35)
+    assert answers == [True] * 3
+    assert TaskRun.objects.get(state="success").progress == {"done": 2}
+
+
+def test_what_it_logs_is_kept_with_its_attempt(harness: Harness) -> None:
+    @scheduled("* * * * *")
+    def minutely(ctx: Context) -> None:
+        ctx.logger.warning("for %s", ctx.scheduled_for.isoformat())
+
+    harness.sync()
+    harness.live(seconds=35)
+    assert Attempt.objects.get().log.endswith("WARNING for 2026-01-05T12:01:00+00:00")
+
+
+def test_a_compressed_run_is_told_which_instants_it_covers(harness: Harness) -> None:
+    seen: list[Context] = []
+    job = Job("minutely", "* * * * *", recovery="compressed")
+
+    @job.task
+    def step(ctx: Context) -> None:
+        seen.append(ctx)
+
+    harness.sync()
+    harness.tick()
+    harness.pass_time(minutes=5)
+    harness.live(seconds=5)
+    (told,) = seen
+    assert told.cause == "recovery"
+    assert len(told.covers) >= 4
+    assert sorted(told.covers) == list(told.covers)
+    assert told.covers[1] - told.covers[0] == timedelta(minutes=1)
+    assert Occurrence.objects.filter(state="completed").count() == 1
