@@ -49,6 +49,12 @@ class Job(models.Model):
             ("trigger_job", "Can run a job now"),
             ("pause_job", "Can pause and resume a job"),
         ]
+        indexes = [
+            # Start-up: which jobs declared in code are still registered, however many others there are.
+            models.Index(
+                fields=["id"], condition=Q(origin="code", removed_at__isnull=True), name="job_declared"
+            ),
+        ]
         constraints = [
             models.CheckConstraint(condition=~Q(name=""), name="job_has_a_name"),
             models.CheckConstraint(condition=Q(version__gte=1), name="job_version_starts_at_one"),

@@ -48,7 +48,9 @@ def held(run_ids: Collection[UUID], lost_since: datetime | None = None) -> set[U
     unsent = Q(dispatched_at=None)
     due = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
     rows = TaskRun.objects.filter(due, id__any=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
-    return set(rows.select_for_update(skip_locked=True, no_key=True).values_list("id", flat=True))
+    # In the order of ids, and not in that of the model, which joins the occurrences and would lock them too.
+    locked = rows.order_by("id").select_for_update(skip_locked=True, no_key=True)
+    return set(locked.values_list("id", flat=True))
 
 
 def read(run_ids: Collection[UUID]) -> list[Ready]:

@@ -21,5 +21,5 @@ def end_replaced(now: datetime, *, limit: int = BATCH) -> Settled:
         job=OuterRef("job"), reason="overlap", config__overlap=Overlap.REPLACE.value
     )
     replaced = Occurrence.objects.active().filter(Exists(newer), exclusive=True)
-    ids = list(replaced.values_list("id", flat=True)[:limit])
+    ids = list(replaced.order_by("id").values_list("id", flat=True)[:limit])
     return cancel(ids, reason="replaced", now=now) if ids else Settled()

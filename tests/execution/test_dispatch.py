@@ -4,6 +4,8 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from execution.dispatch import Dispatched, dispatch
 from jobs.models import Job, Task
@@ -106,3 +108,12 @@ def test_a_result_store_that_is_down_delays_a_chord_until_its_runs_are_sent_one_
         assert dispatch([run.id for run in runs], now=NOW) == Dispatched(failed=2)
         assert resend(NOW + UNSENT_AFTER).unsent == 2
     assert set(TaskRun.objects.values_list("dispatched_at", flat=True)) == {NOW + UNSENT_AFTER}
+
+
+@pytest.mark.postgres
+def test_sending_locks_the_runs_and_no_row_beside_them(queue: Harness, job: Job, task: Task) -> None:
+    (run,) = released(job, task)
+    with CaptureQueriesContext(connection) as queries:
+        dispatch([run.id], now=LATER)
+    (locking,) = [query["sql"] for query in queries if "FOR NO KEY UPDATE" in query["sql"]]
+    assert "JOIN" not in locking
