@@ -1,6 +1,7 @@
 """Runs and occurrences → Celery messages. A message's id is the attempt it will start."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -74,11 +75,16 @@ def _signature(name: str, argument: object, **options: Any) -> "Signature[Any]":
 
 def label(run: Ready, step: str, *, more: int = 0) -> str:
     others = f" and {more} more" if more else ""
-    return f"({run.job} / {step} / {run.scheduled_for:%Y-%m-%dT%H:%M:%SZ}{others})"
+    return f"({run.job} / {step} / {_moment(run.scheduled_for)}{others})"
 
 
 def _ids(bundle: Bundle) -> list[str]:
     return [str(run.run_id) for run in bundle]
+
+
+@lru_cache(maxsize=1024)  # those of a batch are mostly for the same instant
+def _moment(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db.models.fields.json import KT
+
 from occurrences.models import Occurrence
 
 
@@ -55,8 +57,8 @@ COLUMNS = (
     "exclusive",
     "pool",
     "priority",
-    "config__overlap",
-    "config__mode",
+    KT("config__overlap"),
+    KT("config__mode"),
     "overrides",
     "only_tasks",
     "job__name",

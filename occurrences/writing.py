@@ -8,7 +8,6 @@ value of each row is prepared, quoted and parsed by itself. Here a column that i
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import timedelta
-from operator import itemgetter
 from typing import Any
 
 from django.db import connection
@@ -24,7 +23,8 @@ MOST = 10_000  # rows in a statement: what a beat that was away for days has to 
 
 def insert_missing(model: type[Model], rows: Iterable[Row]) -> None:
     """Insert what nobody has inserted yet, in id order: unsorted inserts of two processes would deadlock."""
-    ordered = sorted(rows, key=itemgetter("id"))
+    # By the number an id is: comparing UUIDs themselves takes ten times as long.
+    ordered = sorted(rows, key=lambda row: row["id"].int)
     if not ordered:
         return
     if connection.vendor == "postgresql":

@@ -61,8 +61,9 @@ def an_occurrence(
 
 def as_due(row: Occurrence) -> Due:
     """The facts admission reads of a row that need not be saved."""
-    paths = [path.split("__") for path in COLUMNS]
-    return Due(*(_value(row, path) for path in paths))
+    named = zip(Due._fields, COLUMNS, strict=True)
+    names = [name if isinstance(name, str) else f"config__{field}" for field, name in named]
+    return Due(*(_value(row, name.split("__")) for name in names))
 
 
 def _value(row: Any, path: list[str]) -> Any:
