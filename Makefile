@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .DEFAULT_GOAL := help
 SECONDS ?= 600
 SEED ?= 1
-.PHONY: help demo test check format bench faults requirements clean
+.PHONY: help demo test check docs format bench faults requirements clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -26,9 +26,13 @@ check: $(VENV)/.dev ## format, lint, types, import contracts, migrations, deploy
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	DATABASE_URL=postgres://check@localhost/check BROKER_URL=redis://localhost:6379/0 ALLOWED_HOSTS=example.org \
 	SECRET_KEY=$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(64))') \
 	$(BIN)/python manage.py check --deploy --fail-level WARNING
+
+docs: $(VENV)/.dev ## build the documentation into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/.dev ## rewrite the code in house format
 	$(BIN)/ruff format .
