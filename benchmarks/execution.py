@@ -59,6 +59,7 @@ def servers() -> Iterator[tuple[Path, Guardian]]:
             "PUNCTUAL_APPS": "benchmarks.workload",
             "PUNCTUAL_VAR": str(folder),
             "LOG_LEVEL": "WARNING",
+            "TASK_EVENTS": "off",  # as bare Celery has it by default
         }
         yield folder, guardian
     finally:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -144,3 +145,11 @@ def test_what_is_handed_back_can_be_claimed_by_another_at_once(bundle: list[Task
     (other,) = claim([bundle[1].id], worker="other", now=LATER).claims
     assert (other.number, other.token != held[0].token) == (0, True)
     assert hand_back([], now=LATER) == ()
+
+
+def test_a_held_run_begins_with_its_own_token_and_a_living_lease_only(bundle: list[TaskRun]) -> None:
+    held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1]
+    assert begin(replace(held, token=uuid4()), worker="w", now=NOW) is None
+    assert begin(held, worker="w", now=NOW + LEASE) is None
+    assert not Attempt.objects.filter(run=held.run).exists()
+    assert begin(held, worker="w", now=NOW + LEASE - timedelta(microseconds=1)) is not None
