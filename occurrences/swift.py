@@ -33,6 +33,12 @@ class Columns(NamedTuple):
     job: tuple[str, ...]
 
 
+def at(column: str) -> str:
+    """A state that is asked for, but not looked up: the rows are found by their ids. The indexes of what is
+    open are short most of the time, so the planner would read one from end to end, in a backlog as well."""
+    return f"({column} || '')"
+
+
 def usable() -> bool:
     return connection.vendor == "postgresql"
 
@@ -53,24 +59,26 @@ def claim_sql(columns: Columns) -> str:
         *(f"job.{name}" for name in columns.job),
     ]
     return f"""
-    WITH wanted AS (
-        SELECT run.id, run.occurrence_id, occurrence.state AS phase
-        FROM occurrences_taskrun run
-        JOIN occurrences_occurrence occurrence ON occurrence.id = run.occurrence_id
-        WHERE run.id = ANY(%(ids)s) AND run.state = '{R.SCHEDULED.value}' AND run.available_at <= %(now)s
-        AND occurrence.state IN ({ACTIVE})
-        AND (run.id <> %(first)s OR run.attempts_made < cardinality(%(attempts)s))
+    WITH named AS MATERIALIZED (
+        SELECT id, occurrence_id, state, available_at, attempts_made
+        FROM occurrences_taskrun WHERE id = ANY(%(ids)s)
+    ), wanted AS MATERIALIZED (
+        SELECT named.id, named.occurrence_id, occurrence.state AS phase
+        FROM named JOIN occurrences_occurrence occurrence ON occurrence.id = named.occurrence_id
+        WHERE named.state = '{R.SCHEDULED.value}' AND named.available_at <= %(now)s
+        AND {at("occurrence.state")} IN ({ACTIVE})
+        AND (named.id <> %(first)s OR named.attempts_made < cardinality(%(attempts)s))
     ), locked AS (
         SELECT id FROM occurrences_occurrence
         WHERE id IN (SELECT occurrence_id FROM wanted WHERE phase = '{S.DISPATCHED.value}')
-        AND state = '{S.DISPATCHED.value}'
+        AND {at("state")} = '{S.DISPATCHED.value}'
         ORDER BY id FOR NO KEY UPDATE
     ), started AS (
         UPDATE occurrences_occurrence occurrence
         SET state = '{S.RUNNING.value}', started_at = %(now)s,
             deadline_at = %(now)s + occurrence.execution_timeout
         FROM locked
-        WHERE occurrence.id = locked.id AND occurrence.state = '{S.DISPATCHED.value}'
+        WHERE occurrence.id = locked.id AND {at("occurrence.state")} = '{S.DISPATCHED.value}'
         RETURNING occurrence.id, occurrence.state, occurrence.started_at, occurrence.deadline_at
     ), held AS (
         UPDATE occurrences_taskrun run
@@ -79,7 +87,8 @@ def claim_sql(columns: Columns) -> str:
             started_at = CASE run.id WHEN %(first)s THEN %(now)s ELSE run.started_at END,
             attempts_made = run.attempts_made + CASE run.id WHEN %(first)s THEN 1 ELSE 0 END
         FROM wanted
-        WHERE run.id = wanted.id AND run.state = '{R.SCHEDULED.value}' AND run.available_at <= %(now)s
+        WHERE run.id = wanted.id AND {at("run.state")} = '{R.SCHEDULED.value}'
+        AND run.available_at <= %(now)s
         AND (SELECT count(*) FROM started) >= 0
         RETURNING {", ".join(f"run.{name}" for name in columns.run)}
     ), opened AS (
@@ -109,7 +118,7 @@ BEGIN = f"""
         UPDATE occurrences_taskrun
         SET state = '{R.RUNNING.value}', heartbeat_at = %(now)s, started_at = %(now)s,
             attempts_made = attempts_made + 1
-        WHERE id = %(id)s AND state = '{R.CLAIMED.value}' AND claim_token = %(token)s
+        WHERE id = %(id)s AND {at("state")} = '{R.CLAIMED.value}' AND claim_token = %(token)s
         AND lease_until > %(now)s AND (SELECT count(*) FROM quickly) = 1
         RETURNING id
     )
@@ -128,27 +137,28 @@ COMPLETE = f"""
         ) AS given (run, occurrence, token, report, finalized)
     ), locked AS (
         SELECT id FROM occurrences_occurrence
-        WHERE id = ANY(%(occurrences)s) AND state IN ({ACTIVE})
+        WHERE id = ANY(%(occurrences)s) AND {at("state")} IN ({ACTIVE})
         ORDER BY id FOR NO KEY UPDATE
     ), ended AS (
         UPDATE occurrences_taskrun run
         SET state = '{R.SUCCESS.value}', finished_at = %(now)s, error = '', claim_token = NULL,
             lease_until = NULL
         FROM given JOIN locked ON locked.id = given.occurrence
-        WHERE run.id = given.run AND run.state = '{R.RUNNING.value}' AND run.claim_token = given.token
+        WHERE run.id = given.run AND {at("run.state")} = '{R.RUNNING.value}'
+        AND run.claim_token = given.token
         RETURNING run.id, run.occurrence_id, given.report, given.finalized
     ), attempts AS (
         UPDATE occurrences_attempt attempt
         SET state = '{A.SUCCESS.value}', finished_at = %(now)s
         FROM ended
-        WHERE attempt.run_id = ended.id AND attempt.state = '{A.RUNNING.value}'
+        WHERE attempt.run_id = ended.id AND {at("attempt.state")} = '{A.RUNNING.value}'
     ), closed AS (
         UPDATE occurrences_occurrence occurrence
         SET state = '{S.COMPLETED.value}', finished_at = %(now)s, reason = '',
             report = ended.report::jsonb,
             finalized_at = CASE WHEN ended.finalized THEN %(now)s END
         FROM ended
-        WHERE occurrence.id = ended.occurrence_id AND occurrence.state IN ({ACTIVE})
+        WHERE occurrence.id = ended.occurrence_id AND {at("occurrence.state")} IN ({ACTIVE})
         RETURNING occurrence.id, occurrence.job_id, occurrence.pool
     )
     SELECT closed.id, EXISTS (

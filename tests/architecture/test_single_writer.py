@@ -80,7 +80,11 @@ def raw_moves(sql: str) -> list[tuple[str, set[str], set[str]]]:
     for part in re.findall(r"UPDATE\s+(\w+)(.*?)(?=RETURNING|\n    \)|\Z)", sql, re.DOTALL):
         table, (change, _, guard) = part[0], part[1].partition("WHERE")
         assigned = re.search(r"\bstate = (.*?),\s", change, re.DOTALL)
-        sources = set(re.findall(r"'(\w+)'", " ".join(re.findall(r"state (?:= '\w+'|IN \([^)]*\))", guard))))
+        sources = set(
+            re.findall(
+                r"'(\w+)'", " ".join(re.findall(r"\bstate(?: \|\| ''\))? (?:= '\w+'|IN \([^)]*\))", guard))
+            )
+        )
         found.append((table, sources, set(re.findall(r"'(\w+)'", assigned[1])) if assigned else set()))
     return found
 
