@@ -70,8 +70,13 @@ def _standing(job: Job, start: datetime, end: datetime) -> Iterator[Standing]:
 
 def _kept(pieces: Iterable[Segment]) -> Callable[[Standing], bool]:
     """An edit may keep what an older version planned, and what started before it is not undone."""
-    known = list(pieces)
-    return lambda row: any(piece.version == row.version and piece.names(row.first) for piece in known)
+    told = list(pieces)
+
+    def kept(row: Standing) -> bool:
+        own = [piece for piece in told if piece.version == row.version]
+        return any(not piece.known or piece.names(row.first) for piece in own)
+
+    return kept
 
 
 def _outside(found: Iterable[Difference], unknown: list[Segment]) -> Iterator[Difference]:
