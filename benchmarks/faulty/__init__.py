@@ -1,1 +1,1 @@
-"""Installed in the processes of a fault run: the switches of `benchmarks/faults.py`."""
+"""Installed in the processes of a fault run: the switch of `benchmarks/faults.py`."""

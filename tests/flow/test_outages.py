@@ -355,3 +355,18 @@ def test_resuming_runs_what_a_range_stands_for_as_the_operator_chooses(
     assert (covers.get("from"), covers.get("until"), covers.get("count")) == (
         told if backlog == "compressed" else (None, None, None)
     )
+
+
+@pytest.mark.req("REC-1")
+def test_a_bound_beyond_one_portion_is_kept_to_the_instant(harness: Harness) -> None:
+    now = outage(harness, KINDS["cron"], 3000, recovery="bounded_window", recovery_max_occurrences=1500)
+    Pool.objects.update(size=1)
+    for _ in range(8):
+        harness.tick()
+        waiting = Occurrence.objects.filter(state__in=("queued", "pending"), scheduled_for__lte=now)
+        ids = list(waiting.filter(cause="recovery").values_list("id", flat=True)[:800])
+        transitions.skip(ids, reason="worked off", now=harness.now)
+        harness.pass_time(seconds=1)
+    kept = [at for at, what in past(now).items() if what[2] == "recovery"]
+    assert kept == late(now)[-1500:]
+    assert sorted(past(now)) == [*late(now), late(now)[-1] + MINUTE]
