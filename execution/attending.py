@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+
+from django.db import DatabaseError
 
 from execution.claim import Claim
 from execution.slots import Slot, Why, board
@@ -57,8 +59,13 @@ def attending(claim: Claim) -> Iterator[Attendant]:
     yield line
     over()
     if line.progress is not None:  # what was said last must not depend on the supervisor's rhythm
-        said = {claim.run.id: line.progress}
-        transitions.note_progress(said, tokens={claim.run.id: claim.token})
+        _store(claim, line.progress)
+
+
+def _store(claim: Claim, progress: object) -> None:
+    # The function may have left a broken transaction behind; its own error is what shall be reported.
+    with suppress(DatabaseError):
+        transitions.note_progress({claim.run.id: progress}, tokens={claim.run.id: claim.token})
 
 
 def over() -> None:

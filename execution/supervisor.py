@@ -27,6 +27,7 @@ from execution.settle import Settled
 from execution.slots import INTERRUPT_SIGNAL, Board, Facts, Why
 from execution.verdict import Verdict, Watched, ending, ends, verdict
 from jobs.events import Event, emit
+from jobs.ids import shown
 from occurrences import transitions
 from occurrences.models import TaskRun
 from occurrences.states import RUN_HELD, RunState
@@ -163,7 +164,8 @@ class Supervisor:
             transitions.hand_back(ids, token=token, now=clock())
         self.owed = self.owed[len(owed) :]
         for item in reports:
-            emit(Event.ATTEMPT_ENDED, run=item.run_id, ending=item.result.ending, how=item.result.error)
+            run, result = shown("run", item.run_id), item.result
+            emit(Event.ATTEMPT_ENDED, run=run, ending=result.ending, how=result.error)
         sent = [*settled.released, *chain.from_iterable(unbegun.values())]
         dispatch(sent, now=clock(), chords=False, bundles=False)
         ask_for_hooks(settled.finished)  # user code: it runs where tasks do

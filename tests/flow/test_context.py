@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import Context, Job, scheduled
+from jobs import Context, Job, Retry, scheduled
 from jobs.context import PreviousRun
+from jobs.models import Job as JobRow
 from occurrences.models import Attempt, Occurrence, TaskRun
 from tests.harness import Harness
 
@@ -44,6 +45,19 @@ def test_what_it_says_about_its_progress_is_a_row_when_it_is_over(harness: Harne
     harness.live(seconds=35)
     assert answers == [True] * 3
     assert TaskRun.objects.get(state="success").progress == {"done": 2}
+
+
+@pytest.mark.req("EXE-6")
+def test_progress_does_not_hide_the_error_of_a_broken_transaction(harness: Harness) -> None:
+    @scheduled("* * * * *", transactional=True, retry=Retry(0))
+    def minutely(ctx: Context) -> None:
+        ctx.heartbeat({"done": 1})
+        job = JobRow.objects.get()
+        JobRow.objects.create(id=job.id, name=job.name, created_at=job.created_at, updated_at=job.created_at)
+
+    harness.sync()
+    harness.live(seconds=35)
+    assert Attempt.objects.get().error_type == "IntegrityError"
 
 
 def test_what_it_logs_is_kept_with_its_attempt(harness: Harness) -> None:
