@@ -27,11 +27,17 @@ def free_slots(names: Collection[str]) -> dict[str, int]:
     return {pool.name: max(pool.size - taken.get(pool.name, 0), 0) for pool in pools}
 
 
-def with_room(names: Collection[str]) -> set[str]:
-    """Pools that seem to have a free slot; a hint read without locks, for choosing where to look."""
+def room(names: Collection[str]) -> dict[str, int]:
+    """Slots that seem to be free; a hint read without locks, for choosing where to look."""
+    if not names:
+        return {}
     sizes = dict(Pool.objects.filter(name__in=names).values_list("name", "size"))
     taken = _taken(names)
-    return {name for name in names if taken.get(name, 0) < sizes.get(name, DEFAULT_SIZE)}
+    return {name: max(sizes.get(name, DEFAULT_SIZE) - taken.get(name, 0), 0) for name in names}
+
+
+def with_room(names: Collection[str]) -> set[str]:
+    return {name for name, slots in room(names).items() if slots}
 
 
 def with_lines(names: Collection[str]) -> set[str]:

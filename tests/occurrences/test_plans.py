@@ -17,6 +17,7 @@ from occurrences.firing import fire_due
 from occurrences.materialize import plan_due
 from occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from occurrences.states import OccurrenceState, RunState
+from occurrences.waiting import SPARE, admit_waiting
 from recovery.catchup import catch_up
 from recovery.retries import release_due
 from recovery.sweep import run_once as sweep
@@ -107,3 +108,22 @@ def test_whether_a_job_is_busy_is_asked_of_its_open_occurrences_and_not_of_its_h
         fire_due(NOW)
     (asked,) = [query["sql"] for query in queries if "'queued', 'dispatched'" in query["sql"]]
     assert "occurrence_history" not in explained(asked)
+
+
+@pytest.mark.req("OCC-6")
+def test_one_free_slot_reads_and_locks_a_few_of_a_long_line(ledger: list[Job]) -> None:
+    Occurrence.objects.filter(state=S.COMPLETED).delete()
+    lines = [a_job(f"waiting {n}", NOW, origin="file") for n in range(300)]
+    Job.objects.bulk_create(lines)
+    for job in lines:
+        saved(a_task(job))
+    Occurrence.objects.bulk_create(an_occurrence(job, NOW, S.QUEUED, reason="pool") for job in lines)
+    Pool.objects.update(size=1)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(admit_waiting(jobs=[lines[0].id], pools=["default"], now=NOW)) == 1
+    (locking,) = [
+        query["sql"]
+        for query in queries
+        if "occurrences_cursor" in query["sql"] and "FOR NO KEY" in query["sql"]
+    ]
+    assert locking.count(",") <= SPARE + 10
