@@ -48,7 +48,8 @@ def work(
     with attendance():
         with _relief(bundle, clock) if claimed.claims[1:] and stopwatch is REAL else nullcontext():
             while item := bundle.next():
-                start_hooks({item.run.occurrence_id}.intersection(claimed.started))
+                if item.run.occurrence_id in claimed.started and registry.greets(item.occurrence.job.name):
+                    start_hooks([item.run.occurrence_id])
                 _attempt(item, bundle, clock)
                 bundle.ended()
                 attempted.append(item.run.task_id)

@@ -43,6 +43,11 @@ class Registry:
         """The callable, or None: the stored name is `unresolved` and is never imported."""
         return self.functions.get(name)
 
+    def greets(self, job_name: str) -> bool:
+        """Somebody wants to know when it starts."""
+        job = self.jobs.get(job_name)
+        return job is not None and bool(job.start_hooks)
+
     def has_hooks(self, job_name: str) -> bool:
         job = self.jobs.get(job_name)
         return job is not None and bool(job.complete_hooks)

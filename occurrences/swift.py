@@ -132,9 +132,11 @@ BEGIN = f"""
 # The answer: what was closed, and whether somebody waits for its job or in its pool.
 COMPLETE = f"""
     WITH given AS (
-        SELECT * FROM unnest(
-            %(runs)s, %(occurrences)s, %(tokens)s, %(reports)s::text[], %(finalized)s::bool[]
-        ) AS given (run, occurrence, token, report, finalized)
+        SELECT run, occurrence, token, finalized, report
+        FROM unnest(%(runs)s, %(occurrences)s, %(tokens)s, %(finalized)s::bool[])
+            WITH ORDINALITY AS given (run, occurrence, token, finalized, place)
+        -- One document for all: an array of texts would have to be escaped, sign by sign.
+        JOIN jsonb_array_elements(%(reports)s::jsonb) WITH ORDINALITY AS reports (report, place) USING (place)
     ), locked AS (
         SELECT id FROM occurrences_occurrence
         WHERE id = ANY(%(occurrences)s) AND {at("state")} IN ({ACTIVE})
@@ -155,7 +157,7 @@ COMPLETE = f"""
     ), closed AS (
         UPDATE occurrences_occurrence occurrence
         SET state = '{S.COMPLETED.value}', finished_at = %(now)s, reason = '',
-            report = ended.report::jsonb,
+            report = ended.report,
             finalized_at = CASE WHEN ended.finalized THEN %(now)s END
         FROM ended
         WHERE occurrence.id = ended.occurrence_id AND {at("occurrence.state")} IN ({ACTIVE})
@@ -213,7 +215,8 @@ class Completion(NamedTuple):
 def complete(items: Sequence[Completion], *, now: datetime) -> dict[UUID, bool]:
     """Occurrences that were closed; true where somebody may wait for that."""
     runs, occurrences, tokens, reports, finalized = (list(column) for column in zip(*items, strict=True))
-    facts = {"runs": runs, "occurrences": occurrences, "tokens": tokens, "reports": reports}
+    documents = f"[{','.join(reports)}]"
+    facts = {"runs": runs, "occurrences": occurrences, "tokens": tokens, "reports": documents}
     return dict(_rows(COMPLETE, {**facts, "finalized": finalized, "now": now}))
 
 
