@@ -1,0 +1,33 @@
+"""Python imports this first, where its folder is on the path: the process's clock is wrong from then on.
+
+The wall clock only. The monotonic clock measures spans and has no time of day that could be wrong.
+"""
+
+import datetime as module
+import os
+import sys
+import time
+from typing import Self
+
+SECONDS = float(os.environ["SKEW_SECONDS"])
+true_time, true_time_ns = time.time, time.time_ns
+
+
+class Skewed(module.datetime):
+    @classmethod
+    def now(cls, tz: module.tzinfo | None = None) -> Self:
+        return cls.fromtimestamp(time.time(), tz)
+
+    @classmethod
+    def utcnow(cls) -> Self:
+        return cls.now(module.UTC).replace(tzinfo=None)
+
+    @classmethod
+    def today(cls) -> Self:
+        return cls.now()
+
+
+time.time = lambda: true_time() + SECONDS
+time.time_ns = lambda: true_time_ns() + int(SECONDS * 1e9)
+module.datetime = Skewed  # type: ignore[misc]
+sys.stderr.write(f"skewed by {SECONDS:g} s\n")
