@@ -9,8 +9,14 @@ from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 
+from jobs.display import Section, instant, link, short_id, shortened, zone_of
 from jobs.theme import PlainAdmin
+from occurrences.badges import state_badge
 from occurrences.models import Occurrence, OccurrenceQuerySet, Pool
+from occurrences.states import OccurrenceState
+
+MOST = 50
+HEADERS = ["job", "occurrence", "state", "priority", "chosen time", "started"]
 
 
 @admin.register(Pool)
@@ -33,6 +39,15 @@ class PoolAdmin(PlainAdmin[Pool]):
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return request.user.has_perm("occurrences.add_pool")
 
+    def sections(self, row: Pool) -> list[Section]:
+        """Who holds the slots, longest first, and who is next in line."""
+        held = _light(Occurrence.objects.active().filter(pool=row.name)).order_by("scheduled_for")
+        line = _light(Occurrence.objects.waiting().filter(pool=row.name)).order_by("-priority", "run_at")
+        return [
+            Section("Who holds the slots", HEADERS, [_cells(one) for one in held[:MOST]]),
+            Section("Who is next", HEADERS, [_cells(one) for one in line[:MOST]]),
+        ]
+
     @admin.display(description="taken")
     def taken(self, pool: Any) -> int:
         return getattr(pool, "slots", 0)
@@ -40,6 +55,22 @@ class PoolAdmin(PlainAdmin[Pool]):
     @admin.display(description="waiting")
     def waiting(self, pool: Any) -> int:
         return getattr(pool, "line", 0)
+
+
+def _light(rows: OccurrenceQuerySet) -> OccurrenceQuerySet:
+    return rows.select_related("job").defer("config", "args", "report", "overrides")
+
+
+def _cells(one: Occurrence) -> list[object]:
+    zone = zone_of(one.job)
+    return [
+        link(one.job, shortened(one.job.name)),
+        link(one, short_id(one.shown_id)),
+        state_badge(OccurrenceState(one.state), one.reason),
+        one.priority,
+        instant(one.run_at, zone),
+        instant(one.started_at, zone),
+    ]
 
 
 def _count(rows: OccurrenceQuerySet) -> Coalesce:

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 
 from jobs.clock import database_now
@@ -40,7 +41,9 @@ def failed_story() -> Occurrence:
     occurrence = make_occurrence(
         job, now - 5 * MINUTE, OccurrenceState.FAILED, reason="failed after 1 attempt"
     )
-    run = make_run(occurrence, make_task(job, "load"), RunState.DLQ, error=TROUBLE, attempts_made=1)
+    run = make_run(
+        occurrence, make_task(job, "load"), RunState.DLQ, error=TROUBLE, attempts_made=1, fingerprint="d" * 16
+    )
     facts = {"error": TROUBLE, "traceback": f"Traceback …\n{TROUBLE}", "log": "copying 1204 orders"}
     make_attempt(run, 0, AttemptState.FAILED, **facts)
     return occurrence
@@ -52,6 +55,7 @@ def test_a_failed_run_is_found_from_the_counters_and_its_cause_read(site: str) -
         log_in(page, site, "/admin/")
         assert "nightly etl" in page.inner_text("section:has(h2:text('Failing jobs'))")
         page.click("#pulse a[data-counter=dead]")
+        page.click("td.grow a")
         page.click("#result_list tbody a >> nth=0")
         page.click("section:has(h2:text('Attempts')) a:has-text('attempt_')")
         page.wait_for_url("**/attempt/*/change/")
@@ -96,6 +100,54 @@ def test_a_job_is_paused_and_resumed_with_a_choice_for_its_backlog(site: str) ->
         page.wait_for_selector("text=of its backlog: last")
     assert not Job.objects.get().paused
     assert Occurrence.objects.exclude(state=OccurrenceState.SKIPPED).count() == 1
+
+
+@pytest.mark.usefixtures("groups")
+def test_a_failed_one_is_replayed_and_leads_to_its_repetition(site: str) -> None:
+    occurrence = failed_story()
+    with browser_page() as page:
+        path = f"/admin/occurrences/occurrence/{occurrence.pk}/change/"
+        log_in(page, site, path, group="Punctual: operators")
+        page.click("a:has-text('Replay what failed…')")
+        assert page.inner_text("[data-count]") == "1"
+        page.fill("#id_reason", "the disk was replaced")
+        page.click("#content-main button:has-text('Replay what failed')")
+        page.wait_for_selector("text=Replay what failed: done.")
+        assert "the disk was replaced" in page.inner_text("section:has(h2:text('Why'))")
+        page.click("section:has(h2:text('Lineage')) a")
+        page.wait_for_url(f"**{path}")
+    made = Occurrence.objects.get(cause="replay")
+    assert made.parent_id == occurrence.pk
+    assert LogEntry.objects.get().change_message == "the disk was replaced"
+
+
+def test_a_running_one_is_canceled_after_a_question(site: str) -> None:
+    now = database_now()
+    job = make_job("nightly etl", now)
+    running = make_occurrence(job, now, OccurrenceState.RUNNING)
+    make_run(running, make_task(job), RunState.SCHEDULED)
+    with browser_page() as page:
+        log_in(page, site, f"/admin/occurrences/occurrence/{running.pk}/change/")
+        page.click("a:has-text('Cancel…')")
+        assert "Nothing has happened yet" in page.inner_text("#content-main")
+        assert Occurrence.objects.get().state == OccurrenceState.RUNNING
+        page.click("#content-main button:has-text('Cancel 1')")
+        page.wait_for_selector("text=Cancel: done.")
+    assert Occurrence.objects.get().state == OccurrenceState.CANCELED
+
+
+def test_dead_letters_are_purged_after_their_count_was_shown(site: str) -> None:
+    failed_story()
+    with browser_page() as page:
+        log_in(page, site, "/admin/")
+        page.click("#pulse a[data-counter=dead]")
+        page.wait_for_url("**/dead-letters/")
+        assert TROUBLE in page.inner_text("#content-main")
+        page.click("td a:has-text('Purge…')")
+        assert page.inner_text("[data-count]") == "1"
+        page.click("#content-main button:has-text('Purge 1')")
+        page.wait_for_selector("text=1 dead letters are purged.")
+        assert page.inner_text("#pulse [data-counter=dead] b") == "0"
 
 
 @pytest.mark.usefixtures("groups")
@@ -161,7 +213,8 @@ def test_no_page_is_wider_than_its_window(site: str, width: int, scheme: str) ->
     make_occurrence(odd, database_now(), OccurrenceState.RUNNING)
     run = occurrence.runs.get()
     paths = [
-        "/admin/", "/admin/timeline/", "/admin/jobs/job/", f"/admin/jobs/job/{odd.pk}/change/",
+        "/admin/", "/admin/timeline/", "/admin/dead-letters/", "/admin/jobs/job/",
+        f"/admin/jobs/job/{odd.pk}/change/",
         f"/admin/jobs/job/{occurrence.job_id}/change/", "/admin/occurrences/occurrence/",
         f"/admin/occurrences/occurrence/{occurrence.pk}/change/",
         f"/admin/occurrences/taskrun/{run.pk}/change/",

@@ -2,14 +2,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from occurrences.models import Pool
 from occurrences.states import OccurrenceState
-from tests.console.pages import Viewer, pages, viewer
+from tests.console.pages import Viewer, page, pages, root, viewer
+from tests.console.rows import make_job, make_occurrence
 from tests.occurrences.ledger import a_job, an_occurrence, saved
 
-__all__ = ["pages", "viewer"]  # fixtures
+__all__ = ["pages", "root", "viewer"]  # fixtures
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 LIST = "/admin/occurrences/pool/"
@@ -60,3 +62,16 @@ def test_the_list_costs_the_same_queries_for_few_pools_and_many(viewer: Viewer) 
             assert client.get(LIST).status_code == 200
         costs.append(len(queries))
     assert costs[0] == costs[1]
+
+
+@pytest.mark.req("OPS-2")
+def test_a_pool_names_who_holds_its_slots_and_who_is_next(root: Client, now: datetime) -> None:
+    pool = Pool.objects.create(name="small", size=1)
+    job, other = make_job("holder", now), make_job("waiter", now)
+    make_occurrence(job, now, OccurrenceState.RUNNING, pool="small")
+    make_occurrence(other, now, OccurrenceState.QUEUED, pool="small", priority=7)
+    make_occurrence(make_job("elsewhere", now), now, OccurrenceState.RUNNING)
+    text = page(root, f"/admin/occurrences/pool/{pool.pk}/change/")
+    assert text.index("Who holds the slots") < text.index(">holder<") < text.index("Who is next")
+    assert text.index("Who is next") < text.index(">waiter<")
+    assert ">elsewhere<" not in text
