@@ -47,10 +47,21 @@ def context_of(claim: Claim, line: Line) -> Context:
         args=occurrence.args,
         logger=logging.LoggerAdapter(logging.getLogger(name), {"run": run.shown_id}),
         cause=occurrence.cause,
-        covers=tuple(datetime.fromisoformat(text) for text in (occurrence.covers or {}).get("instants", ())),
+        **_covered(occurrence.covers),
         line=line,
         look_back=partial(previous_run, run, occurrence),
     )
+
+
+def _covered(covers: dict[str, Any] | None) -> dict[str, Any]:
+    """The span is always there; of a long list only the newest are named."""
+    if not covers:
+        return {}
+    return {
+        "covers": tuple(datetime.fromisoformat(text) for text in covers["instants"]),
+        "covers_from": datetime.fromisoformat(covers["from"]),
+        "covers_count": covers.get("count", len(covers["instants"])),
+    }
 
 
 def perform(claim: Claim, line: Line) -> Result:

@@ -59,6 +59,8 @@ class Context:
     logger: logging.Logger | logging.LoggerAdapter[logging.Logger]
     cause: str = "schedule"
     covers: tuple[datetime, ...] = ()
+    covers_from: datetime | None = None
+    covers_count: int = 0
     line: Line = field(default_factory=LooseLine, repr=False)
     look_back: Callable[[], PreviousRun | None] = field(default=lambda: None, repr=False)
 

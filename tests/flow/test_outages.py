@@ -191,6 +191,24 @@ def test_a_compressed_run_is_told_the_span_the_number_and_the_newest_of_what_it_
 
 
 @pytest.mark.req("REC-1")
+@pytest.mark.req("EXE-6")
+def test_a_compressed_run_s_function_is_told_what_it_covers(harness: Harness) -> None:
+    told: list[tuple[object, ...]] = []
+
+    def summary(ctx: Context) -> None:
+        told.append((ctx.covers_from, ctx.covers[-1], ctx.covers_count, ctx.cause))
+
+    Job("job", KINDS["cron"], recovery="compressed").task(summary)
+    harness.start_at(BEGIN)
+    harness.tick()
+    harness.now = FIRST + 3000 * MINUTE + timedelta(seconds=30)
+    missed = late(harness.now)
+    harness.tick()
+    harness.step()
+    assert told == [(missed[0], missed[-1], len(missed), "recovery")]
+
+
+@pytest.mark.req("REC-1")
 @pytest.mark.req("OCC-5")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_one_year_of_a_job_that_runs_each_minute_is_a_handful_of_rows(
