@@ -45,7 +45,9 @@ def segments(job: Job, versions: Sequence[JobVersion], current: Definition, unti
         moment = min(max(job.updated_at, start), until)
         old = found[-1].schedule if found else None
         found = [*found[:-1], Segment(job.version, old, start, moment, known=False)]
-        found.append(Segment(job.version, _schedule(job, current), moment, until))
+        schedule = _schedule(job, current)
+        certain = not isinstance(schedule, FixedDelay)
+        found.append(Segment(job.version, schedule, moment, until, known=certain))
     return found
 
 
