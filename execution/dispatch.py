@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
+from amqp.exceptions import AMQPError, MessageNacked
 from celery import chord, current_app, group
 from celery.result import denied_join_result
 from django.conf import settings
@@ -41,6 +42,9 @@ BROKER_ERRORS = (
     TimeoutError,
     OSError,
     RuntimeError,
+    # RabbitMQ's, when it goes away in the middle of a batch, or refuses a message.
+    AMQPError,
+    MessageNacked,
 )
 
 

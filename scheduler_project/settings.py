@@ -141,7 +141,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = (
         "visibility_timeout": environment.number(os.environ, "BROKER_VISIBILITY_TIMEOUT", default=3600),
     }
     if BROKER_URL.startswith("redis")
-    else {}
+    # RabbitMQ answers each message: without that, "accepted" would only mean "written to a socket".
+    else {"confirm_publish": True}
 )
 DJANGO_CELERY_BEAT_TZ_AWARE = True
 

@@ -7,6 +7,7 @@ from celery import current_app
 from django.db import InterfaceError, OperationalError, connection
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
+from beat import tick
 from beat.models import Beat
 from beat.scheduler import AFTER_TROUBLE, Scheduler
 from beat.tick import AFTER_CONTENTION
@@ -14,6 +15,7 @@ from jobs import Job as DeclaredJob
 from jobs.clock import database_now
 from jobs.models import Job
 from jobs.registry import Registry
+from occurrences.models import Cursor
 from tests.execution.conftest import redis_down
 from tests.harness import Harness
 from tests.occurrences.ledger import a_job, a_task, an_occurrence, saved
@@ -226,3 +228,19 @@ def test_a_user_s_edit_of_a_periodic_task_is_never_overwritten(
     scheduler.sync()
     ping.refresh_from_db()
     assert (ping.args, ping.enabled, ping.total_run_count) == ('["edited"]', False, 0)
+
+
+@pytest.mark.req("EXE-9")
+def test_a_beat_with_more_to_do_shows_life_and_comes_straight_back(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = database_now()
+    job = saved(a_job("job", now - timedelta(hours=2)))
+    saved(a_task(job))
+    saved(an_occurrence(job, now))
+    Cursor.objects.update(planned_until=now, plan_at=now, settled_until=now)
+    Beat.objects.update(ticked_at=now - timedelta(hours=1))
+    monkeypatch.setattr(tick, "ROUNDS", 1)
+    assert scheduler.turn() == 0.0, "it fired one and planned the next: there may be more"
+    assert Beat.objects.get().ticked_at >= now
+    assert scheduler.turn() > 0.0

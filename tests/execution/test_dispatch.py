@@ -4,10 +4,11 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from amqp.exceptions import ConnectionForced, MessageNacked, PreconditionFailed
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from execution.dispatch import Dispatched, dispatch
+from execution.dispatch import BROKER_ERRORS, Dispatched, dispatch
 from jobs.models import Job, Task
 from occurrences.ids import attempt_id
 from occurrences.models import TaskRun
@@ -117,3 +118,8 @@ def test_sending_locks_the_runs_and_no_row_beside_them(queue: Harness, job: Job,
         dispatch([run.id], now=LATER)
     (locking,) = [query["sql"] for query in queries if "FOR NO KEY UPDATE" in query["sql"]]
     assert "JOIN" not in locking
+
+
+@pytest.mark.parametrize("error", [ConnectionForced, MessageNacked, PreconditionFailed])
+def test_whatever_rabbitmq_says_no_with_delays_and_does_not_end_a_beat(error: type[Exception]) -> None:
+    assert issubclass(error, BROKER_ERRORS)

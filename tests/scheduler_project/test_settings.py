@@ -129,3 +129,9 @@ def test_a_bad_variable_ends_the_process_with_one_clear_line(name: str, value: s
     done = run("manage.py", "check", **PRODUCTION | {name: value})
     assert done.returncode != 0
     assert message in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.req("OCC-7")
+def test_rabbitmq_is_asked_to_confirm_each_message() -> None:
+    settings = settings_with(**PRODUCTION | {"BROKER_URL": "amqp://user:secret@localhost//"})
+    assert settings["CELERY_BROKER_TRANSPORT_OPTIONS"] == {"confirm_publish": True}
