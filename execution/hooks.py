@@ -48,7 +48,7 @@ def ask_for_hooks(ids: Collection[UUID]) -> int:
         for id_ in owed:
             settle_message(id_).apply_async()
     except BROKER_ERRORS as error:
-        emit(Event.RUN_DISPATCH_FAILED, unsent=len(owed), error=type(error).__name__)
+        emit(Event.RUN_DISPATCH_FAILED, level=logging.WARNING, unsent=len(owed), error=type(error).__name__)
     return len(owed)
 
 

@@ -82,6 +82,8 @@ def test_what_falls_due_in_a_minute_without_broker_is_sent_once_within_seconds_o
     before = effort(beats)
     pass_by(cluster, start + OUTAGE)
     assert_no_busy_loop(before, effort(beats), OUTAGE.total_seconds())
+    for beat in beats:
+        assert any("run.dispatch_failed" in line for line in beat.lines), "an outage is said"
     end = timezone.now()
     cluster.restart_broker()
     returned = timezone.now()
