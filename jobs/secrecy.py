@@ -37,7 +37,10 @@ class WithoutPasswords(logging.Filter):
     """On a handler: whatever is logged, by whomever, shows no password of an address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        text = record.getMessage()
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001 - arguments that do not fit: the handler says so, the caller goes on
+            return True
         if "://" in text:
             record.msg, record.args = without_passwords(text), ()
         if record.exc_info and not record.exc_text:

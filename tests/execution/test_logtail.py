@@ -39,6 +39,14 @@ def test_nothing_is_kept_of_others_and_nothing_when_nothing_is_logged() -> None:
     assert lines.text() == ""
 
 
+@pytest.mark.req("OPS-7")
+def test_the_password_of_an_address_is_not_kept() -> None:
+    with captured() as lines:
+        logger.info("connecting to %s", "redis://user:word@host/0")
+    assert "word" not in lines.text()
+    assert "@host/0" in lines.text()
+
+
 def test_a_coroutine_s_lines_are_its_own() -> None:
     async def speak(name: str) -> None:
         await asyncio.sleep(0)
