@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .DEFAULT_GOAL := help
 SECONDS ?= 600
 SEED ?= 1
-.PHONY: help demo test check docs format bench faults requirements clean
+.PHONY: help demo test check docs screenshots format bench faults requirements clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ check: $(VENV)/.dev ## format, lint, types, import contracts, migrations, deploy
 
 docs: $(VENV)/.dev ## build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+screenshots: $(VENV)/.dev ## take the pictures of docs/images from the running demo (needs chromium)
+	$(BIN)/python -m tests.browser.screenshots
 
 format: $(VENV)/.dev ## rewrite the code in house format
 	$(BIN)/ruff format .

@@ -15,12 +15,12 @@ from uuid import UUID
 from django.db.models import OuterRef, Q, Subquery
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from console.activity import LOOK, WORDS
 from jobs.display import NOTHING, said_span
 from jobs.models import Job
-from jobs.svg import bar, linked, picture
+from jobs.svg import picture
 from occurrences.models import Occurrence
 from occurrences.states import OccurrenceState
 
@@ -73,10 +73,7 @@ def outcome_bars(ended: Sequence[Ended]) -> SafeString | str:
     longest = max((one.took for one in shown if one.took), default=timedelta()) or timedelta(seconds=1)
     step, address = 100 / SHOWN, reverse("admin:occurrences_occurrence_change", args=[NOBODY])
     shapes = [
-        linked(
-            address.replace(str(NOBODY), str(one.id)),
-            _bar(one, (SHOWN - len(shown) + place) * step, step * 0.7, longest),
-        )
+        _bar(one, address, (SHOWN - len(shown) + place) * step, step * 0.7, longest)
         for place, one in enumerate(shown)
     ]
     return format_html('<span class="spark">{}</span>', picture(HEIGHT, shapes, label=spoken(shown)))
@@ -87,8 +84,12 @@ def spoken(ended: Sequence[Ended]) -> str:
     return f"last {len(ended)}: " + ", ".join(f"{count} {words}" for words, count in counts.most_common())
 
 
-def _bar(one: Ended, x: float, width: float, longest: timedelta) -> SafeString:
+def _bar(one: Ended, address: str, x: float, width: float, longest: timedelta) -> SafeString:
+    """Made by hand, for a list draws a thousand: numbers, states and an id, nothing anybody typed."""
     height = LOWEST + (HEIGHT - LOWEST) * (one.took / longest if one.took else 0.25)
     took = f", took {said_span(one.took)}" if one.took is not None else ""
     title = f"{one.state.label}, {one.scheduled_for:%Y-%m-%d %H:%M:%S} UTC{took}"
-    return bar(LOOK[one.state], x, width, y=HEIGHT - height, height=height, title=title)
+    shape = f'x="{x:.2f}%" width="{width:.2f}%" y="{HEIGHT - height:.1f}" height="{height:.1f}" rx="1.5"'
+    bar = f'<rect class="bar {LOOK[one.state]}" {shape}><title>{title}</title></rect>'
+    page = address.replace(str(NOBODY), str(one.id))
+    return mark_safe(f'<a href="{page}" tabindex="-1">{bar}</a>')  # noqa: S308 - see above
