@@ -50,6 +50,11 @@ def environment_for(base: Mapping[str, str], options: Options, *, project: Path,
     return env
 
 
+def shutdown_grace(seconds: int) -> str:
+    """What a worker leaves its functions to finish: it must have handed back the rest before it is killed."""
+    return f"{max(seconds * 5 // 6, 1)}s"
+
+
 def programs(options: Options, env: Mapping[str, str]) -> list[Program]:
     """In starting order."""
     return [

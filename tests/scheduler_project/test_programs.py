@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_project.programs import Options, environment_for, programs
+from scheduler_project.programs import Options, environment_for, programs, shutdown_grace
 
 OPTIONS = Options(
     host="127.0.0.1", port=8000, beats=2, workers=1, concurrency=4, flower_port=5555, demo=False
@@ -72,3 +72,9 @@ def test_hosts_are_opened_for_this_machine_only_and_only_when_unset() -> None:
     assert environment({})["ALLOWED_HOSTS"] == "localhost,127.0.0.1,[::1]"
     assert environment({"ALLOWED_HOSTS": "example.org"})["ALLOWED_HOSTS"] == "example.org"
     assert "ALLOWED_HOSTS" not in environment({}, replace(OPTIONS, host="192.0.2.1"))
+
+
+@pytest.mark.req("EXE-9")
+@pytest.mark.parametrize(("grace", "expected"), [(30, "25s"), (6, "5s"), (1, "1s")])
+def test_a_worker_has_handed_back_before_up_kills_it(grace: int, expected: str) -> None:
+    assert shutdown_grace(grace) == expected

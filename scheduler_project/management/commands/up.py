@@ -16,7 +16,7 @@ from scheduler_project.errors import UpError
 from scheduler_project.merged_log import MergedLog
 from scheduler_project.preflight import check
 from scheduler_project.prepare import prepare
-from scheduler_project.programs import Options, environment_for, programs
+from scheduler_project.programs import Options, environment_for, programs, shutdown_grace
 from scheduler_project.supervisor import Supervisor
 
 HIGHEST_PORT = 65_535
@@ -60,6 +60,7 @@ class Command(BaseCommand):
             bundled.hold(settings.VAR_DIR)
         login = prepare(options, migrate=settings.EMBEDDED or not given["no_migrate"])
         env = environment_for(os.environ, options, project=settings.BASE_DIR, var=settings.VAR_DIR)
+        env.setdefault("PUNCTUAL_SHUTDOWN_GRACE", shutdown_grace(given["grace"]))
         foundation = [bundled.program(settings.VAR_DIR)] if own_broker else []
         everything = [*foundation, *programs(options, env)]
         log = MergedLog(sys.stdout, [program.name for program in everything])
