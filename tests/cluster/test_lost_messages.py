@@ -11,6 +11,7 @@ from tests.cluster.contracts import (
     outcome,
     prepare,
     run_states,
+    wait_noted,
     wait_settled,
 )
 from tests.cluster.processes import Cluster
@@ -48,3 +49,24 @@ def test_an_occurrence_settles_without_its_chord_s_member_counter_or_callback(cl
     cluster.wait_until(
         lambda: queues.length(cluster, "default") > 0, timeout=30, describe="a callback that nobody takes"
     )
+
+
+@pytest.mark.req("OCC-7")
+def test_a_message_that_comes_again_and_again_has_one_effect(cluster: Cluster) -> None:
+    prepare(cluster, BROKER_VISIBILITY_TIMEOUT="1")
+    cluster.start_worker(concurrency=2)
+    due("long", metadata={"seconds": "30"}, lasts=1)
+    wait_noted(cluster, "long/begin")
+    with client(cluster) as redis:
+        first = set(redis.hkeys("unacked"))
+        assert first
+        cluster.start_worker(concurrency=1)  # who starts looks for lost messages first of all
+        cluster.wait_until(
+            lambda: not first & set(redis.hkeys("unacked")),
+            timeout=28,
+            describe="the broker takes the message for lost and gives it out again",
+        )
+    assert outcome("long") == "", "it is still running"
+    wait_settled(cluster, "long")
+    assert [item.state for item in attempts("long")] == ["success"]
+    assert (len(noted(cluster, "long/begin")), len(noted(cluster, "long/end"))) == (1, 1)
