@@ -147,6 +147,17 @@ def test_pages_are_walked_forth_and_back_without_losing_or_repeating_a_row(
     assert ids(page(root, f"{path}{unescape(back[1])}")) == seen[1]
 
 
+def test_rows_of_the_same_instant_are_neither_lost_nor_repeated(root: Client, now: datetime) -> None:
+    rows = {str(make_occurrence(make_job(f"job {number}", now), now).pk) for number in range(60)}
+    path = "/admin/occurrences/occurrence/"
+    first = page(root, path)
+    place = re.search(r'rel="next" href="([^"]+)"', first)
+    assert place is not None
+    second = ids(page(root, f"{path}{unescape(place[1])}"))
+    assert len(second) == 10
+    assert {*ids(first), *second} == rows
+
+
 def test_a_far_page_is_found_by_its_index_not_by_skipping(root: Client, now: datetime) -> None:
     job = make_job("etl", now)
     middle = [make_occurrence(job, now + minute * MINUTE) for minute in range(3)][1]

@@ -129,14 +129,15 @@ def test_counters_are_counted_for_all_processes_at_once_and_a_twentieth_of_the_t
     assert scraped(now + timedelta(seconds=61))[total] == 2
 
 
-def test_of_two_that_count_at_once_only_one_adds_durations(now: datetime) -> None:
+def test_one_that_counted_too_long_does_not_undo_what_others_added(now: datetime) -> None:
     job = make_job("etl", now)
     make_occurrence(job, now, started_at=now, finished_at=now + 2 * MINUTE)
-    later = now + 3 * MINUTE
-    held, _ = Snapshot.objects.get_or_create(pk=1, defaults={"claimed_at": now})
-    refreshed(held, later)
-    refreshed(held, later)
-    assert Snapshot.objects.get().durations["etl"] == [1, 120.0]
+    slow, _ = Snapshot.objects.get_or_create(pk=1, defaults={"claimed_at": now})
+    refreshed(Snapshot.objects.get(), now + 3 * MINUTE)
+    make_occurrence(job, now + 4 * MINUTE, started_at=now + 4 * MINUTE, finished_at=now + 5 * MINUTE)
+    refreshed(Snapshot.objects.get(), now + 6 * MINUTE)
+    refreshed(slow, now + 3 * MINUTE)
+    assert Snapshot.objects.get().durations["etl"] == [2, 180.0]
 
 
 def test_durations_are_added_up_and_outlive_their_rows(now: datetime) -> None:
