@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
+PYTHON = (sys.executable, "-m")  # with the project on its path
 
 Run = Callable[..., Any]  # starts a program for the length of a block
 Rate = Callable[[Callable[[], int], int], float]
@@ -34,7 +34,7 @@ def procrastinate(run: Run, rate: Rate, tasks: int) -> float:
 
     from benchmarks.workload.procrastinating import app, noop
 
-    command = [str(BIN / "procrastinate"), "--app", "benchmarks.workload.procrastinating.app"]
+    command = [*PYTHON, "procrastinate", "--app", "benchmarks.workload.procrastinating.app"]
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         subprocess.run([*command, "schema", "--apply"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         from procrastinate import SyncPsycopgConnector
@@ -61,7 +61,7 @@ def dramatiq(run: Run, rate: Rate, tasks: int) -> float:
     server().flushdb()
     for _ in range(tasks):
         noop.send()
-    command = [str(BIN / "dramatiq"), "benchmarks.workload.dramatic", "--processes", "2", "--threads", "4"]
+    command = [*PYTHON, "dramatiq", "benchmarks.workload.dramatic", "--processes", "2", "--threads", "4"]
     with run(*command):
         return rate(lambda: len(server().keys("dramatiq-results:*")), tasks)
 
@@ -74,7 +74,15 @@ def huey(run: Run, rate: Rate, tasks: int) -> float:
     server().flushdb()
     for _ in range(tasks):
         noop()
-    command = [str(BIN / "huey_consumer"), "benchmarks.workload.hueys.huey", "-w", "2", "-k", "process"]
+    command = [
+        *PYTHON,
+        "huey.bin.huey_consumer",
+        "benchmarks.workload.hueys.huey",
+        "-w",
+        "2",
+        "-k",
+        "process",
+    ]
     with run(*command):
         return rate(lambda: int(queue.storage.result_store_size()), tasks)
 
