@@ -15,9 +15,10 @@ demo: $(VENV)/.embedded ## install, migrate, and start everything on this machin
 	$(BIN)/python manage.py up --demo
 
 test: $(VENV)/.dev ## every test on PostgreSQL and a Redis-compatible server, then the portable ones on SQLite
-	$(BIN)/python -m pytest --ignore=tests/schedules
+	$(BIN)/python -m pytest -n auto --ignore=tests/schedules -m "not cluster and not browser"
+	$(BIN)/python -m pytest --ignore=tests/schedules -m "cluster or browser"
 	$(BIN)/python -m pytest tests/schedules --cov=schedules --cov-branch --cov-report=term:skip-covered --cov-fail-under=100
-	PUNCTUAL_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "not postgres and not cluster and not browser" --ignore=tests/schedules
+	PUNCTUAL_TEST_DATABASE=sqlite $(BIN)/python -m pytest -n auto -m "not postgres and not cluster and not browser" --ignore=tests/schedules
 
 check: $(VENV)/.dev ## format, lint, types, import contracts, migrations, deployment settings
 	$(BIN)/ruff format --check .
