@@ -156,8 +156,9 @@ def test_the_demo_has_five_jobs() -> None:
         assert len(registry.jobs) == 5
 
 
-def test_the_picture_is_small_and_sharp() -> None:
-    picture = (ROOT / "docs/images/occurrences.png").read_bytes()
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs/images").glob("*.png")))
+def test_every_picture_is_small_and_sharp(name: str) -> None:
+    picture = (ROOT / "docs/images" / name).read_bytes()
     width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
-    assert (width, height) == (1440, 900)
+    assert (width, height) == (1280, 800)
     assert len(picture) < 300_000
