@@ -11,14 +11,15 @@ every part that locks a run reads from the part that locks its occurrence first,
 # ruff: noqa: S608 - put together from our own constants; every value is a parameter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from psycopg import Cursor
-from psycopg.rows import tuple_row
 
 from occurrences.states import OCCURRENCE_ACTIVE, AttemptState, OccurrenceState, RunState
+
+if TYPE_CHECKING:
+    from psycopg import Cursor
 
 S, R, A = OccurrenceState, RunState, AttemptState
 ACTIVE = ", ".join(f"'{state.value}'" for state in OCCURRENCE_ACTIVE)
@@ -230,4 +231,7 @@ def _cursor() -> "Cursor[tuple[Any, ...]]":
     connection.validate_no_broken_transaction()
     connection.close_if_health_check_failed()
     connection.ensure_connection()
+    from psycopg import Cursor  # noqa: PLC0415 - not there on SQLite alone
+    from psycopg.rows import tuple_row  # noqa: PLC0415
+
     return Cursor(connection.connection, row_factory=tuple_row)

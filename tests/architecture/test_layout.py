@@ -1,5 +1,6 @@
 """Files and folders: one idea each, no buckets, no history left unwritten."""
 
+import os
 import subprocess
 import sys
 
@@ -25,6 +26,23 @@ def test_a_module_is_short_enough_to_hold_one_idea(module: Module) -> None:
 @pytest.mark.parametrize("package", FLOW)
 def test_every_package_of_the_flow_exists(package: str) -> None:
     assert (ROOT / package / "__init__.py").is_file()
+
+
+@pytest.mark.req("OPS-1")
+def test_everything_can_be_imported_without_a_driver_for_postgresql() -> None:
+    """The embedded installation has SQLite alone; the tests' own has both, and would not notice."""
+    block = "import sys; sys.modules['psycopg'] = None; import django; django.setup(); "
+    program = block + "import beat.scheduler, execution.tasks, console.urls, scheduler_project.urls"
+    environment = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=environment | {"DJANGO_SETTINGS_MODULE": "scheduler_project.settings"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_imports_point_left() -> None:
