@@ -75,7 +75,7 @@ def test_an_unknown_kind_lists_the_known_ones() -> None:
         schedules.parse("lunar:full")
     assert caught.value.value == "lunar"
     assert str(caught.value).endswith("known are chronex, delay, iso8601, kron, once, posix")
-    assert schedules.kinds() == ("chronex", "iso8601", "kron", "once", "posix")
+    assert schedules.kinds() == ("chronex", "delay", "iso8601", "kron", "once", "posix")
 
 
 @pytest.mark.req("ISO-3")
