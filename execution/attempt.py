@@ -41,7 +41,7 @@ def context_of(claim: Claim, line: Line) -> Context:
         attempt=claim.number,
         scheduled_for=occurrence.scheduled_for,
         run_at=occurrence.run_at,
-        started_at=run.started_at or occurrence.run_at,
+        started_at=claim.began_at,
         deadline=occurrence.deadline_at,
         metadata=occurrence.job.metadata,
         args=occurrence.args,

@@ -6,7 +6,7 @@ than a second, though, whatever the reason.
 
 Two threads share a bundle: the one that calls the functions, and the watcher, which relieves it when
 its time budget has passed while a function still runs. What either of them takes, the other no longer
-sees; and should the process die in between, the rows tell who had started and who had not.
+sees; and should the process die in between, its slot tells who had begun and who had not.
 """
 
 from collections import deque
@@ -14,11 +14,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from threading import Lock
 
+from django.db import transaction
+
 from execution.bundling import BUDGET
-from execution.claim import Claim, begin, hand_back
+from execution.claim import Claim, begin, hand_back, record
 from execution.dispatch import dispatch
 from execution.report import Report, report
-from execution.settle import Settled
+from execution.settle import Settled, lock
 from execution.slots import board
 
 LONGEST = 10 * BUDGET  # seconds from the claim on
@@ -28,31 +30,32 @@ Stopwatch = Callable[[], float]
 
 
 class Bundle:
-    def __init__(self, claims: Sequence[Claim], *, worker: str, clock: Clock, stopwatch: Stopwatch) -> None:
-        self._worker, self._clock, self._stopwatch = worker, clock, stopwatch
+    def __init__(self, claims: Sequence[Claim], *, clock: Clock, stopwatch: Stopwatch) -> None:
+        self._clock, self._stopwatch = clock, stopwatch
         self._ends = stopwatch() + LONGEST
         self._spent = 0.0
         self._since: float | None = None
         self._waiting = deque(claims)
+        self._current: Claim | None = None
         self._done: list[Report] = []
         self._lock = Lock()
 
     def next(self) -> Claim | None:
-        """The next run, its attempt opened; None when all are done or the rest was handed back."""
+        """The next run, begun; None when all are done or the rest was handed back."""
         while item := self._first():
             if item.begun:
                 return self._started(item)
             if self.left() <= 0 or board.stopping:
                 self._hand_back([item, *self._rest()])
                 return None
-            if begun := begin(item, worker=self._worker, now=self._clock()):
-                return self._started(begun)  # otherwise it was canceled, or lost: no longer ours
+            if begun := begin(item, now=self._clock()):
+                return self._started(begun)  # otherwise its lease has run out: no longer ours
         return None
 
     def ended(self) -> None:
         """Its function has returned, or raised."""
         with self._lock:
-            self._spent, self._since = self._spent + self._running(), None
+            self._spent, self._since, self._current = self._spent + self._running(), None, None
 
     def done(self, ended: Report) -> None:
         with self._lock:
@@ -77,13 +80,21 @@ class Bundle:
             raise
 
     def relieve(self) -> Settled:
-        """While a function still runs: hand back what waits, record what is done."""
+        """While a function still runs: hand back what waits, record what is done, and that one's attempt."""
         self._hand_back(self._rest())
-        return self.report()
+        settled = self.report()
+        with self._lock:
+            current = self._current
+        if current is not None and not current.recorded:
+            # It may end just now, and be reported: whoever comes second finds the attempt a row.
+            with transaction.atomic():
+                lock([current.run.occurrence_id])
+                record([current], now=self._clock())
+        return settled
 
     def _started(self, item: Claim) -> Claim:
         with self._lock:
-            self._since = self._stopwatch()
+            self._since, self._current = self._stopwatch(), item
         return item
 
     def _running(self) -> float:

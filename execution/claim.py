@@ -1,9 +1,13 @@
-"""Run ids from a message → the runs that are now this worker's; the first has begun its attempt (TSK-2).
+"""Run ids from a message → the runs that are now this worker's (TSK-2).
 
-One transaction. The others of a bundle are held without an attempt until `begin`. Order matters: the
-occurrence is written before its runs, as everywhere, so that a claim and a report of the same
-occurrence cannot wait for each other. Nothing claimed: a resent or outdated message, dropped without
-a word.
+The only run of a message has begun its attempt with the claim. The runs of a bundle are held, and begin
+one after the other in memory: their attempts become rows with their results, in one statement for all,
+or as soon as one of them takes long (`record`). Until then the worker's shared memory says which have
+begun, should the process die; should the whole worker die, each of them may have, and is told so.
+
+One transaction. Order matters: the occurrence is written before its runs, as everywhere, so that a claim
+and a report of the same occurrence cannot wait for each other. Nothing claimed: a resent or outdated
+message, dropped without a word.
 """
 
 from collections.abc import Sequence
@@ -17,8 +21,7 @@ from execution import swiftly
 from occurrences import transitions
 from occurrences.ids import attempt_id
 from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, RunState
-from occurrences.swift import Start
+from occurrences.states import OCCURRENCE_ACTIVE, AttemptState, OccurrenceState, RunState
 
 LEASE = timedelta(seconds=30)
 
@@ -30,10 +33,19 @@ class Claim:
     number: int  # of the attempt it has begun, or will begin
     begun: bool = True
     alone: bool = False  # known to be the only run of its occurrence
+    recorded: bool = True  # its attempt is a row
 
     @property
     def occurrence(self) -> Occurrence:
         return self.run.occurrence
+
+    @property
+    def attempt_id(self) -> UUID:
+        return attempt_id(self.run.id, self.number)
+
+    @property
+    def began_at(self) -> datetime:
+        return self.run.started_at or self.occurrence.run_at
 
 
 @dataclass(frozen=True)
@@ -54,8 +66,12 @@ def claim(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedel
 
 
 def _claim(item: swiftly.Held, token: UUID) -> Claim:
-    begun = item.run.state == RunState.RUNNING
-    return Claim(item.run, token, item.run.attempts_made - begun, begun=begun, alone=item.alone)
+    return _claimed(item.run, token, alone=item.alone)
+
+
+def _claimed(run: TaskRun, token: UUID, *, alone: bool = False) -> Claim:
+    begun = run.state == RunState.RUNNING
+    return Claim(run, token, run.attempts_made - begun, begun=begun, alone=alone, recorded=begun)
 
 
 def _step_by_step(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedelta) -> Claimed:
@@ -67,42 +83,55 @@ def _step_by_step(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease:
         started = transitions.start(fresh, now=now)
         ids = [id_ for id_, *_ in rows]
         # An occurrence that ends from here on cancels its runs, and the guard on the run sees that.
-        if not transitions.hold(ids, token=token, worker=worker, now=now, lease=lease):
+        take = transitions.hold if run_ids[1:] else transitions.claim
+        if not take(ids, token=token, worker=worker, now=now, lease=lease):
             transaction.set_rollback(True)
             return Claimed()
         held = TaskRun.objects.filter(id__in=ids, claim_token=token).select_related("task", "occurrence__job")
-        runs = sorted(held, key=lambda run: run_ids.index(run.id))
-        first = begin(Claim(runs[0], token, runs[0].attempts_made, begun=False), worker=worker, now=now)
-    rest = (Claim(run, token, run.attempts_made, begun=False) for run in runs[1:])
-    return Claimed((first, *rest) if first else (), tuple(fresh) if started else ())
+        claims = [_claimed(run, token) for run in sorted(held, key=lambda run: run_ids.index(run.id))]
+        Attempt.objects.bulk_create(_attempt(item) for item in claims if item.begun)
+    return Claimed(tuple(claims), tuple(fresh) if started else ())
 
 
-def begin(item: Claim, *, worker: str, now: datetime) -> Claim | None:
-    """Open the attempt, just before its function is called; None: canceled, or the lease ran out."""
-    attempt = attempt_id(item.run.id, item.number)
-    opened = _begin_swiftly if transitions.swift_usable() else _begin_step_by_step
-    if not opened(item, attempt, worker=worker, now=now):
+def begin(item: Claim, *, now: datetime) -> Claim | None:
+    """A held run, just before its function is called; None: the lease ran out, it may be another's by now."""
+    if item.run.lease_until is None or item.run.lease_until <= now:
         return None
     item.run.started_at, item.run.attempts_made = now, item.number + 1
     return replace(item, begun=True)
 
 
-def _begin_swiftly(item: Claim, attempt: UUID, *, worker: str, now: datetime) -> bool:
-    return transitions.swift_begin(Start(item.run.id, attempt, item.number, item.token, worker, now))
+def record(items: Sequence[Claim], *, now: datetime) -> None:
+    """The attempts of held runs that have begun, as rows; in the transaction of who holds their occurrences.
 
-
-def _begin_step_by_step(item: Claim, attempt: UUID, *, worker: str, now: datetime) -> bool:
-    with transaction.atomic():
-        if not transitions.begin([item.run.id], token=item.token, now=now):
-            return False
-        Attempt.objects.create(
-            id=attempt,
-            run=item.run,
-            number=item.number,
-            worker=worker,
-            started_at=now,
+    What is no longer held by its token is left alone, for others have taken it over. One that was canceled
+    after it was claimed did begin all the same, and shall be accounted for.
+    """
+    for token in {item.token for item in items}:
+        mine = {item.run.id: item for item in items if item.token == token}
+        times = {id_: item.began_at for id_, item in mine.items()}
+        begun = transitions.begin(times, token=token)
+        ended = transitions.count_canceled({id_: item.number for id_, item in mine.items()})
+        Attempt.objects.bulk_create(
+            [
+                *(_attempt(mine[id_]) for id_ in begun),
+                *(_attempt(mine[id_], AttemptState.CANCELED, now) for id_ in ended),
+            ]
         )
-    return True
+
+
+def _attempt(
+    item: Claim, state: AttemptState = AttemptState.RUNNING, finished_at: datetime | None = None
+) -> Attempt:
+    return Attempt(
+        id=item.attempt_id,
+        run_id=item.run.id,
+        number=item.number,
+        state=state,
+        worker=item.run.claimed_by,
+        started_at=item.began_at,
+        finished_at=finished_at,
+    )
 
 
 def hand_back(items: Sequence[Claim], *, now: datetime) -> tuple[UUID, ...]:

@@ -19,6 +19,7 @@ class Ending(StrEnum):
     CANCELED = "canceled"
     SNOOZED = "snoozed"
     RELEASED = "released"  # its worker was told to stop
+    UNSURE = "unsure"  # its worker died with a bundle, and nobody knows whether it had begun
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def decide(  # noqa: PLR0911 - a table
             return Stop(result.error or "canceled by the task")
         case Ending.SNOOZED:
             return Wait(now + min(result.delay or timedelta(), LONGEST))
-        case Ending.RELEASED:
+        case Ending.RELEASED | Ending.UNSURE:
             return Restart()
         case Ending.FATAL:
             return Exhaust("non-retryable")

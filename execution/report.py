@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from execution.claim import Claim, record
 from execution.fingerprint import fingerprint
 from execution.outcome import Ending, Exhaust, Outcome, Restart, Result, Stop, Succeed, Wait, decide
 from execution.settle import Settled, lock, merged, roll_up, runs_of
@@ -37,6 +38,7 @@ ATTEMPT_STATES = {
     Ending.CANCELED: AttemptState.CANCELED,
     Ending.SNOOZED: AttemptState.SNOOZED,
     Ending.RELEASED: AttemptState.RELEASED,
+    Ending.UNSURE: AttemptState.LOST,
 }
 
 
@@ -48,7 +50,7 @@ class Report:
     occurrence_id: UUID
     token: UUID
     result: Result
-    only: TaskRun | None = None  # the run itself, if it is known to be its occurrence's only one
+    claim: Claim | None = None  # the claim itself, where it is at hand
 
 
 class FencedError(Exception):
@@ -57,13 +59,15 @@ class FencedError(Exception):
 
 def report(reports: Sequence[Report], *, now: datetime, strict: bool = False) -> Settled:
     """Record results and roll up. `strict` raises FencedError instead of dropping a late result."""
-    usual = [item for item in reports if _usual(item)] if not strict and transitions.swift_usable() else []
+    usual = _usual(reports) if not strict and transitions.swift_usable() else []
     if usual:
         closed = close_swiftly(usual, now=now)
-        others = [item for item in reports if not _usual(item)]
+        ended = {item.run.id for item in usual}
+        others = [item for item in reports if item.run_id not in ended]
         return merged(closed, report(others, now=now)) if others else closed
     with transaction.atomic():
         occurrences = lock({item.occurrence_id for item in reports})
+        _record([item.claim for item in reports if item.claim], now)
         runs = runs_of(occurrences)
         valid = _valid(reports, runs)
         fenced = len(reports) - len(valid)
@@ -76,41 +80,49 @@ def report(reports: Sequence[Report], *, now: datetime, strict: bool = False) ->
     return replace(settled, fenced=fenced, released=(*restarted, *settled.released))
 
 
-def _usual(item: Report) -> bool:
-    """A success that ends its occurrence: nothing to decide, nothing to release."""
-    return item.only is not None and item.result == SUCCESS
+def _record(claims: Sequence[Claim], now: datetime) -> None:
+    if late := [item for item in claims if not item.recorded]:
+        record(late, now=now)
 
 
-def close_swiftly(reports: Sequence[Report], *, now: datetime) -> Settled:
-    """The same as below, in one statement; whoever waits for the slots is let in after it."""
-    runs = {item.run_id: _succeeded(item, now) for item in reports}
-    items = [
-        Completion(
-            item.run_id,
-            item.occurrence_id,
-            item.token,
-            json.dumps(summary(run.occurrence, [run], COMPLETED, now)),
-            not registry.has_hooks(run.occurrence.job.name),
-        )
-        for item, run in zip(reports, runs.values(), strict=True)
-    ]
-    closed = transitions.swift_complete(items, now=now)
-    ended = [run.occurrence for run in runs.values() if run.occurrence_id in closed]
+def _usual(reports: Sequence[Report]) -> list[Claim]:
+    """Successes that end their occurrences: nothing to decide, nothing to release."""
+    return [item.claim for item in reports if item.claim and item.claim.alone and item.result == SUCCESS]
+
+
+def close_swiftly(claims: Sequence[Claim], *, now: datetime) -> Settled:
+    """The same as above, in one statement; whoever waits for the slots is let in after it."""
+    items = [_completion(item, now) for item in claims]
+    if len(items) == 1 and claims[0].recorded:
+        closed = transitions.swift_complete_one(items[0], now=now)
+    else:
+        closed = transitions.swift_complete_many(items, now=now)
+    ended = [item.occurrence for item in claims if item.run.occurrence_id in closed]
     for row in ended:
         emit(Event.OCCURRENCE_FINISHED, job=row.job.name, occurrence=row.shown_id, outcome=COMPLETED)
     released = _admitted([row for row in ended if closed[row.id]], now)
-    if fenced := len(reports) - len(closed):
-        emit(Event.ATTEMPT_FENCED, count=fenced)
+    if fenced := [item for item in claims if item.run.occurrence_id not in closed]:
+        with transaction.atomic():
+            _record(fenced, now)
+        emit(Event.ATTEMPT_FENCED, count=len(fenced))
     owing = tuple(item.occurrence for item in items if item.occurrence in closed and not item.finalized)
-    return Settled(released, tuple(row.id for row in ended), fenced, owing)
+    return Settled(released, tuple(row.id for row in ended), len(fenced), owing)
 
 
-def _succeeded(item: Report, now: datetime) -> TaskRun:
-    run = item.only
-    assert run is not None  # noqa: S101 - `_usual` has looked
+def _completion(item: Claim, now: datetime) -> Completion:
+    run, occurrence = item.run, item.occurrence
     run.error = ""
     transitions.mirror(run, RunState.SUCCESS, now=now)
-    return run
+    return Completion(
+        run.id,
+        occurrence.id,
+        item.token,
+        item.attempt_id,
+        item.number,
+        item.began_at,
+        not registry.has_hooks(occurrence.job.name),
+        json.dumps(summary(occurrence, [run], COMPLETED, now)),
+    )
 
 
 def _admitted(ended: Sequence[Occurrence], now: datetime) -> tuple[UUID, ...]:

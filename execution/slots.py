@@ -30,17 +30,19 @@ SLOTS = 1024  # more processes or threads than that share slots, and lose superv
 # A process that died leaves its slot to be read. Its successor has the same index in the pool, and takes
 # the next of these.
 SPARE = 4
-SIZE = 8192
+SIZE = 12288
 FACTS = struct.Struct("<IQ16s16s16sdd")  # pid, serial, run, occurrence, token, since, limit
 TOLD = struct.Struct("<QB")  # serial, why
 INTERRUPT = struct.Struct("<QB")  # serial, why
 TEXT = struct.Struct("<QI")  # serial, length; then the text
-FACTS_AT, TOLD_AT, INTERRUPT_AT, PROGRESS_AT, LOG_AT = 0, 128, 160, 192, 2048
+BEGUN = struct.Struct("<16sI")  # token, how many; then the runs that have begun under it, in their order
+FACTS_AT, TOLD_AT, INTERRUPT_AT, PROGRESS_AT, LOG_AT, BEGUN_AT = 0, 128, 160, 192, 2048, 8192
 HEAD = struct.Struct("<IB")  # the supervisor's process, whether it was told to stop
 HEAD_AT = SLOTS + SLOTS * SIZE
 IDLE, RUNNING, REPORTING = range(3)
 LONGEST_PROGRESS = LOG_AT - PROGRESS_AT - TEXT.size
-LONGEST_LOG = SIZE - LOG_AT - TEXT.size
+LONGEST_LOG = BEGUN_AT - LOG_AT - TEXT.size
+MOST_BEGUN = (SIZE - BEGUN_AT - BEGUN.size) // 16  # several times what a message carries
 
 
 class Why(IntEnum):
@@ -82,7 +84,20 @@ class Slot:
         now = monotonic()
         ids = run_id.bytes, occurrence_id.bytes, token.bytes
         FACTS.pack_into(self._memory, self._start + FACTS_AT, pid, self.serial, *ids, now, now + limit)
+        self._note_begun(token.bytes, run_id.bytes)
         self._memory[self.number] = RUNNING
+
+    def _note_begun(self, token: bytes, run: bytes) -> None:
+        """Of a bundle those that have begun are not yet rows. The count comes last: a run whose process
+        died just here has not begun."""
+        start = self._start + BEGUN_AT
+        held, count = BEGUN.unpack_from(self._memory, start)
+        if held != token:
+            count = 0
+            BEGUN.pack_into(self._memory, start, token, 0)
+        place = start + BEGUN.size + 16 * min(count, MOST_BEGUN - 1)
+        self._memory[place : place + 16] = run
+        BEGUN.pack_into(self._memory, start, token, min(count + 1, MOST_BEGUN))
 
     def returned(self) -> None:
         """The function is over, its result is not yet a row: no limit applies any more."""
@@ -138,6 +153,16 @@ class Slot:
         ids = (UUID(bytes=run), UUID(bytes=occurrence), UUID(bytes=token))
         running = self._memory[self.number] == RUNNING
         return Facts(self.number, pid, serial, *ids, since, limit, running)
+
+    def begun(self, token: UUID) -> tuple[UUID, ...]:
+        """The runs that have begun under this token, in their order."""
+        start = self._start + BEGUN_AT
+        held, count = BEGUN.unpack_from(self._memory, start)
+        if held != token.bytes:
+            return ()
+        first = start + BEGUN.size
+        places = range(first, first + 16 * count, 16)
+        return tuple(UUID(bytes=bytes(self._memory[place : place + 16])) for place in places)
 
     def tell(self, serial: int, why: Why) -> None:
         TOLD.pack_into(self._memory, self._start + TOLD_AT, serial, why)

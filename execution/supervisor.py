@@ -18,6 +18,7 @@ from datetime import datetime
 from itertools import chain
 from uuid import UUID
 
+from execution.claim import Claim
 from execution.dispatch import dispatch
 from execution.hooks import ask_for_hooks
 from execution.limits import Limits
@@ -56,6 +57,7 @@ class Debt:
     gone: bool  # the process too, and whatever else it held
     result: Result | None  # None: the ledger knows already
     company: Result  # for what it had begun, and not reported, of the same bundle
+    begun: tuple[UUID, ...] = ()  # of its bundle, itself included
 
 
 @dataclass
@@ -145,7 +147,8 @@ class Supervisor:
         log = self.board[item.facts.slot].logged(item.facts.serial)
         result = replace(_result(item, found, how), log=log) if found else None
         company = Result(found or Ending.LOST, error_type="WorkerLost", error=how)
-        self.owed.append(Debt(item.facts, gone, result, company))
+        begun = self.board[item.facts.slot].begun(item.facts.token)
+        self.owed.append(Debt(item.facts, gone, result, company, begun))
 
     def _settled_in(self, at: float) -> list[Watched]:
         """Those that have run for a while: a short task costs no statement."""
@@ -208,22 +211,27 @@ def _with_company(owed: Iterable[Debt]) -> tuple[list[Report], dict[UUID, list[U
     """The reports owed, and unbegun runs by token: what a dead process held besides goes the way of the
     one that was running if it had begun, and back in line if it had not."""
     debts = {debt.facts.token: debt for debt in owed}
-    own = {debt.facts.run_id for debt in debts.values()}
-    reports = [
-        Report(debt.facts.run_id, debt.facts.occurrence_id, token, debt.result)
-        for token, debt in debts.items()
-        if debt.result is not None
-    ]
-    gone = [token for token, debt in debts.items() if debt.gone]
-    rows = TaskRun.objects.filter(claim_token__in=gone, state__in=RUN_HELD).exclude(id__in=own)
+    reports: list[Report] = []
     unbegun = defaultdict(list)
-    for run in rows:
-        if run.claim_token is not None and run.state == RunState.CLAIMED:
-            unbegun[run.claim_token].append(run.id)
-        elif run.claim_token is not None:
-            company = debts[run.claim_token].company
-            reports.append(Report(run.id, run.occurrence_id, run.claim_token, company))
+    for run in TaskRun.objects.filter(claim_token__in=debts, state__in=RUN_HELD):
+        debt = debts[run.claim_token or UUID(int=0)]
+        own = run.id == debt.facts.run_id
+        held = run.state == RunState.CLAIMED
+        if held and run.id not in debt.begun:
+            if debt.gone:
+                unbegun[debt.facts.token].append(run.id)
+        elif own or debt.gone:
+            result = debt.result if own else debt.company
+            reports += [_owed(run, debt.facts.token, result, late=held)] if result is not None else []
     return reports, unbegun
+
+
+def _owed(run: TaskRun, token: UUID, result: Result, *, late: bool) -> Report:
+    """Of a bundle's attempts that are not yet rows only the time of their claim is known."""
+    if late:
+        run.started_at = run.heartbeat_at
+    claim = Claim(run, token, run.attempts_made, recorded=False) if late else None
+    return Report(run.id, run.occurrence_id, token, result, claim)
 
 
 def exit_status(pid: int) -> str | None:

@@ -1,38 +1,37 @@
-"""PostgreSQL's one-statement steps, spoken in models: run ids → claimed runs; successes → occurrences closed.
+"""PostgreSQL's one-statement steps, spoken in models: run ids → claimed runs.
 
 Only for the usual case; who asks falls back to the general road for everything else.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import cache
-from itertools import islice
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import JSONField, Model
-
 from jobs.models import Job, Task
 from occurrences import transitions
+from occurrences.filled import filled
 from occurrences.ids import attempt_id
 from occurrences.models import Occurrence, TaskRun
-from occurrences.swift import Columns, Take, claim_sql
+from occurrences.swift import Columns, Take, claim_many_sql, claim_one_sql
 
-FORESEEN = 4  # attempts of the first run of a message; one that was made oftener takes the general road
 # What calling a function and reporting its success needs; any other column can be had for a query.
-NEEDED: dict[type[Model], set[str]] = {
-    TaskRun: {
-        *("id", "occurrence_id", "task_id", "position", "state", "reason", "policy", "attempts_made"),
-        *("snoozes", "claim_token", "claimed_by", "lease_until", "heartbeat_at", "started_at", "error"),
-    },
-    Task: {"id", "job_id", "name", "function"},
-    Occurrence: {
-        *("id", "job_id", "job_version", "cause", "scheduled_for", "run_at", "state", "pool", "config"),
-        *("args", "covers", "started_at", "deadline_at"),
-    },
-    Job: {"id", "name", "metadata"},
-}
+RUN = (
+    *("id", "occurrence_id", "task_id", "position", "state", "reason", "policy", "attempts_made"),
+    *("snoozes", "claim_token", "claimed_by", "lease_until", "heartbeat_at", "started_at", "error"),
+)
+TASK = ("id", "job_id", "name", "function")
+OCCURRENCE = (
+    *("id", "job_id", "job_version", "cause", "scheduled_for", "run_at", "state", "pool", "config"),
+    *("args", "covers", "started_at", "deadline_at"),
+)
+JOB = ("id", "name", "metadata")
+AT_TASK = len(RUN)
+AT_OCCURRENCE = AT_TASK + len(TASK)
+AT_JOB = AT_OCCURRENCE + len(OCCURRENCE)
+END = AT_JOB + len(JOB)
 
 
 class Held(NamedTuple):
@@ -44,38 +43,50 @@ class Held(NamedTuple):
 def claim(
     run_ids: Sequence[UUID], *, token: UUID, worker: str, now: datetime, lease: timedelta
 ) -> list[Held]:
-    """In the order of the message. The first has begun if it is the message's first."""
-    attempts = [attempt_id(run_ids[0], number) for number in range(FORESEEN)]
-    take = Take(list(run_ids), run_ids[0], attempts, token, worker, now, now + lease)
-    rows = transitions.swift_claim(_claim_sql(), take)
+    """In the order of the message. The only run of a message has begun, those of a bundle have not."""
+    take = Take(token, worker, now, now + lease)
+    if len(run_ids) == 1:
+        attempts = attempt_id(run_ids[0], 0), attempt_id(run_ids[0], 1)
+        rows = transitions.swift_claim_one(_sql(claim_one_sql), take, id_=run_ids[0], attempts=attempts)
+        return [_held(row) for row in rows]
+    rows = transitions.swift_claim_many(_sql(claim_many_sql), take, ids=run_ids)
     places = {id_: place for place, id_ in enumerate(run_ids)}
     return sorted(map(_held, rows), key=lambda item: places[item.run.id])
 
 
 def _held(row: tuple[Any, ...]) -> Held:
-    values = iter(row)
-    run, task, occurrence, job = (_model(model, values) for model in (TaskRun, Task, Occurrence, Job))
-    run.task, run.occurrence, occurrence.job = task, occurrence, job
-    return Held(run, next(values), next(values))
+    job = filled(Job, JOB, (*row[AT_JOB : END - 1], _own(row[END - 1])))
+    values = [*row[AT_OCCURRENCE:AT_JOB]]
+    for place, read in DOCUMENTS:
+        values[place] = read(values[place])
+    occurrence = filled(Occurrence, OCCURRENCE, values, {"job": job})
+    task = filled(Task, TASK, row[AT_TASK:AT_OCCURRENCE])
+    values = [*row[:AT_TASK]]
+    values[POLICY] = _shared(values[POLICY])
+    run = filled(TaskRun, RUN, values, {"task": task, "occurrence": occurrence})
+    return Held(run, row[END], row[END + 1])
 
 
-def _model(model: Any, values: Iterator[Any]) -> Any:
-    names, documents = _columns(model)
-    taken = list(islice(values, len(names)))
-    for index in documents:
-        if isinstance(taken[index], str):
-            taken[index] = json.loads(taken[index])
-    return model.from_db("default", names, taken)
+@lru_cache(maxsize=1024)
+def _shared(document: str) -> Any:
+    """Configurations: nobody changes them, and most of a batch are the same few."""
+    return json.loads(document)
+
+
+def _own(document: str | None) -> Any:
+    """What a function is given is its own to change."""
+    if document is None:
+        return None
+    return {} if document == "{}" else json.loads(document)
+
+
+POLICY = RUN.index("policy")
+DOCUMENTS = tuple(
+    (OCCURRENCE.index(name), read) for name, read in (("config", _shared), ("args", _own), ("covers", _own))
+)
 
 
 @cache
-def _columns(model: type[Model]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Their names as the model orders them, and which of them hold JSON."""
-    fields = [field for field in model._meta.concrete_fields if field.attname in NEEDED[model]]
-    documents = tuple(index for index, field in enumerate(fields) if isinstance(field, JSONField))
-    return tuple(field.attname for field in fields), documents
-
-
-@cache
-def _claim_sql() -> str:
-    return claim_sql(Columns(*(_columns(model)[0] for model in (TaskRun, Task, Occurrence, Job))))
+def _sql(made_by: Any) -> str:
+    statement: str = made_by(Columns(RUN, TASK, OCCURRENCE, JOB))
+    return statement

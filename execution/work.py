@@ -1,8 +1,7 @@
 """Run ids of one message → claimed, performed one after the other, reported; then what follows is sent on.
 
 One message carries one run or a bundle of short ones. A bundle is claimed at once and reported at
-once, but each of its runs starts, and opens its attempt, just before its function is called: a worker
-that dies costs an attempt to the run that had started, and to no other.
+once; a process that dies costs an attempt to those of its runs that had begun, and to no other.
 """
 
 import time
@@ -43,7 +42,7 @@ def work(
     """The number of runs this call attempted. `stopwatch` measures the time budget of a bundle; with
     another than the real one nobody watches while a function runs, for no time passes then."""
     claimed = claim(run_ids, worker=worker, now=clock(), lease=limits().lease)
-    bundle = Bundle(claimed.claims, worker=worker, clock=clock, stopwatch=stopwatch)
+    bundle = Bundle(claimed.claims, clock=clock, stopwatch=stopwatch)
     attempted = []
     with attendance():
         with _relief(bundle, clock) if claimed.claims[1:] and stopwatch is REAL else nullcontext():
@@ -127,8 +126,7 @@ def _demand_success(result: Result) -> None:
 
 
 def _report(item: Claim, result: Result) -> Report:
-    only = item.run if item.alone else None
-    return Report(item.run.id, item.run.occurrence_id, item.token, result, only)
+    return Report(item.run.id, item.run.occurrence_id, item.token, result, item)
 
 
 class _RolledBackError(Exception):

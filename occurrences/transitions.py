@@ -28,12 +28,8 @@ RELEASED_CLAIM: dict[str, Any] = {"claim_token": None, "lease_until": None}
 
 
 # On PostgreSQL a run that nothing unusual happens to takes these, each several moves in one statement.
-swift_usable, swift_claim, swift_begin, swift_complete = (
-    swift.usable,
-    swift.claim,
-    swift.begin,
-    swift.complete,
-)
+swift_usable, swift_claim_one, swift_claim_many = swift.usable, swift.claim_one, swift.claim_many
+swift_complete_one, swift_complete_many = swift.complete_one, swift.complete_many
 
 # -- occurrences ---------------------------------------------------------------------------------
 
@@ -155,23 +151,30 @@ def hold(ids: Ids, *, token: UUID, worker: str, now: datetime, lease: timedelta)
     )
 
 
-def begin(ids: Ids, *, token: UUID, now: datetime) -> int:
-    """claimed → running, with an attempt to follow in the same transaction; not once the lease is over."""
-    rows = TaskRun.objects.filter(id__in=ids, state=RunState.CLAIMED, claim_token=token, lease_until__gt=now)
-    return rows.update(
-        state=RunState.RUNNING, heartbeat_at=now, started_at=now, attempts_made=F("attempts_made") + 1
-    )
+def begin(times: Mapping[UUID, datetime], *, token: UUID) -> list[UUID]:
+    """claimed → running since then; their attempts follow in the same transaction. Those still held."""
+    rows = TaskRun.objects.filter(id__in=times, state=RunState.CLAIMED, claim_token=token)
+    held = list(rows.order_by("id").select_for_update(no_key=True).values_list("id", flat=True))
+    if held:
+        since = _per_row(TaskRun, "started_at", {id_: times[id_] for id_ in held})
+        rows = TaskRun.objects.filter(id__in=held, state=RunState.CLAIMED)
+        rows.update(state=RunState.RUNNING, started_at=since, attempts_made=F("attempts_made") + 1)
+    return held
+
+
+def count_canceled(numbers: Mapping[UUID, int]) -> list[UUID]:
+    """Runs that were canceled before an attempt they had begun was a row: it counts. The state stays."""
+    rows = TaskRun.objects.filter(id__in=numbers, state=RunState.CANCELED).order_by("id")
+    found = rows.select_for_update(no_key=True).values_list("id", "attempts_made")
+    begun = [id_ for id_, made in found if made == numbers[id_]]
+    if begun:
+        TaskRun.objects.filter(id__in=begun).update(attempts_made=F("attempts_made") + 1)
+    return begun
 
 
 def hand_back(ids: Ids, *, token: UUID, now: datetime) -> int:
     """claimed → scheduled, unsent: its worker gives it up before it began, at no attempt's cost."""
     rows = TaskRun.objects.filter(id__in=ids, state=RunState.CLAIMED, claim_token=token)
-    return rows.update(state=RunState.SCHEDULED, available_at=now, dispatched_at=None, **RELEASED_CLAIM)
-
-
-def give_up(ids: Ids, *, now: datetime) -> int:
-    """claimed → scheduled, unsent: its worker fell silent before it began, at no attempt's cost."""
-    rows = TaskRun.objects.expired(now).filter(id__in=ids, state=RunState.CLAIMED)
     return rows.update(state=RunState.SCHEDULED, available_at=now, dispatched_at=None, **RELEASED_CLAIM)
 
 

@@ -1,20 +1,25 @@
-"""Leases that ran out → attempts recorded as lost, runs retried or parked, unbegun ones sent again (REC-3).
+"""Leases that ran out → attempts recorded as lost, runs retried or parked (REC-3).
+
+A run of a bundle whose worker died as a whole may have begun or not: nobody is left to tell. It is
+accounted for as lost, costs no retry, and goes alone from then on, so that one that kills its worker is
+found out.
 
 Safe in any number of processes: the verdict goes through the same `report` a worker uses, under the
 occurrence's row lock and with the token of the lost claim, so one loss is recorded once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F
 
+from execution.claim import Claim, record
 from execution.outcome import Ending, Result
 from execution.report import Report, report
-from execution.settle import Settled
+from execution.settle import Settled, lock
 from jobs.events import Event, emit
-from occurrences import transitions
 from occurrences.models import Attempt, TaskRun
 from occurrences.states import AttemptState, RunState
 
@@ -25,30 +30,35 @@ BATCH = 200
 class Reaped:
     lost: int = 0
     settled: Settled = Settled()
-    unbegun: tuple[UUID, ...] = ()  # back in line, to be sent again
 
 
 def reap(now: datetime, *, limit: int = BATCH) -> Reaped:
-    expired = list(TaskRun.objects.expired(now).order_by("lease_until", "id")[:limit])
-    if not expired:
+    silent = TaskRun.objects.expired(now).order_by("lease_until", "id").values_list("id", "occurrence_id")
+    found = dict(silent[:limit])
+    if not found:
         return Reaped()
-    unbegun = _give_up([run.id for run in expired if run.state == RunState.CLAIMED], now)
-    expired = [run for run in expired if run.state == RunState.RUNNING]
-    _keep_evidence(expired)
-    reports = [
-        Report(run.id, run.occurrence_id, run.claim_token, _lost(run))
-        for run in expired
-        if run.claim_token is not None
-    ]
-    settled = report(reports, now=now) if reports else Settled()
+    with transaction.atomic():
+        lock(set(found.values()))
+        # Looked at again under the locks: a lease may have been renewed in the last moment.
+        rows = TaskRun.objects.expired(now).filter(id__in=found).order_by("id")
+        expired = list(rows.select_for_update(no_key=True))
+        reports = [_report(run, run.claim_token) for run in expired if run.claim_token is not None]
+        record([item.claim for item in reports if item.claim], now=now)
+        _keep_evidence(expired)
+        settled = report(reports, now=now) if reports else Settled()
     for run in expired:
         emit(Event.ATTEMPT_LOST, run=run.shown_id, worker=run.claimed_by, heartbeat=run.heartbeat_at)
-    return Reaped(lost=len(reports) - settled.fenced, settled=settled, unbegun=unbegun)
+    return Reaped(lost=len(reports) - settled.fenced, settled=settled)
 
 
-def _give_up(ids: list[UUID], now: datetime) -> tuple[UUID, ...]:
-    """Held by a dead worker but never begun: no attempt was made, so none is lost."""
-    return tuple(ids) if ids and transitions.give_up(ids, now=now) else ()
+def _report(run: TaskRun, token: UUID) -> Report:
+    if run.state == RunState.RUNNING:
+        return Report(run.id, run.occurrence_id, token, _lost(run))
+    run.started_at = run.heartbeat_at
+    claim = Claim(run, token, run.attempts_made, recorded=False)
+    told = _lost(run)
+    unsure = replace(told, ending=Ending.UNSURE, error=f"{told.error}; held in a bundle, it may have begun")
+    return Report(run.id, run.occurrence_id, token, unsure, claim)
 
 
 def _lost(run: TaskRun) -> Result:

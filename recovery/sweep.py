@@ -28,9 +28,8 @@ def run_once(now: datetime) -> Swept:
     stale = end_overdue(now)
     replaced = end_replaced(now)
     admitted = admit_stranded(now)
-    dispatch(
-        [*reaped.unbegun, *reaped.settled.released, *stale.released, *replaced.released, *admitted], now=now
-    )
+    dispatch(reaped.settled.released, now=now, bundles=False)  # what died with its worker shall die alone
+    dispatch([*stale.released, *replaced.released, *admitted], now=now)
     resent = resend(now)
     return Swept(
         lost=reaped.lost,

@@ -12,16 +12,22 @@ from typing import Any
 import pytest
 
 from occurrences.states import ATTEMPT_FINAL, OCCURRENCE_MOVES, RUN_MOVES, AttemptState
-from occurrences.swift import BEGIN, COMPLETE, Columns, claim_sql
+from occurrences.swift import COMPLETE_MANY, COMPLETE_ONE, Columns, claim_many_sql, claim_one_sql
 from tests.architecture.source import Module, called_name, module, modules, texts
 
 WRITER, SWIFT = "occurrences/transitions.py", "occurrences/swift.py"
-STATEMENTS = (BEGIN, COMPLETE, claim_sql(Columns(("id",), ("id",), ("id",), ("id",))))
+COLUMNS = Columns(("id",), ("id",), ("id",), ("id",))
+UPSERT = re.compile(r"INSERT INTO (\w+)(?:(?!INSERT INTO).)*?DO UPDATE SET", re.DOTALL)
+STATEMENTS = [
+    UPSERT.sub(r"UPDATE \1 SET", sql)
+    for sql in (COMPLETE_ONE, COMPLETE_MANY, claim_one_sql(COLUMNS), claim_many_sql(COLUMNS))
+]
 MOVES: dict[str, Mapping[Any, Collection[Any]]] = {
     "occurrences_occurrence": OCCURRENCE_MOVES,
     "occurrences_taskrun": RUN_MOVES,
     "occurrences_attempt": {AttemptState.RUNNING: ATTEMPT_FINAL},
 }
+CHAINED = {"occurrences_taskrun": (("claimed", "running"), ("running", "success"))}
 UPDATES = {
     *("update", "aupdate", "bulk_update", "abulk_update", "update_or_create", "aupdate_or_create"),
     *("save", "asave", "setattr"),
@@ -62,7 +68,7 @@ def test_no_other_module_writes_a_state() -> None:
 @pytest.mark.req("OCC-3")
 def test_raw_statements_are_sent_by_the_one_writer_only() -> None:
     """Others may name the values they are made of, not what sends them."""
-    senders = {"claim", "begin", "complete", "swift"}
+    senders = {"claim_one", "claim_many", "complete_one", "complete_many", "swift"}
     found = [
         f"{module.path}: {name.name}"
         for module in modules()
@@ -92,14 +98,14 @@ def raw_moves(sql: str) -> list[tuple[str, set[str], set[str]]]:
 @pytest.mark.req("OCC-3", "TSK-1")
 def test_raw_statements_move_along_the_tables_only() -> None:
     moves = [move for sql in STATEMENTS for move in raw_moves(sql)]
-    assert len(moves) == sum(sql.count("UPDATE occ") for sql in STATEMENTS) == 6
+    assert len(moves) == sum(sql.count("UPDATE occ") for sql in STATEMENTS) == 10
     for table, sources, targets in moves:
         assert sources, f"an UPDATE of {table} without a guard"
         assert targets
         for source in sources:
             reached = {str(state) for state in MOVES[table][source]}
-            # scheduled → claimed → running in one statement
-            reached |= {str(state) for step in reached for state in MOVES[table].get(step, ())} & {"running"}
+            # Two moves in one statement: scheduled → claimed → running, and claimed → running → success.
+            reached |= {end for middle, end in CHAINED.get(table, ()) if middle in reached}
             assert targets <= reached, (table, source, targets)
 
 

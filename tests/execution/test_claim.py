@@ -1,10 +1,10 @@
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
-from execution.claim import LEASE, Claimed, begin, claim, hand_back
+from execution.claim import LEASE, Claim, Claimed, begin, claim, hand_back, record
 from jobs.models import Job, Task
 from occurrences import transitions
 from occurrences.ids import attempt_id
@@ -107,49 +107,64 @@ def bundle(occurrence: Occurrence, run: TaskRun, second: Task) -> list[TaskRun]:
     return [saved(a_run(occurrence, second)), run]
 
 
-def test_of_a_bundle_the_first_in_the_message_begins_and_the_others_are_held(bundle: list[TaskRun]) -> None:
+def test_the_runs_of_a_bundle_are_held_and_none_has_begun(bundle: list[TaskRun]) -> None:
     claimed = claim([run.id for run in bundle], worker="w", now=LATER)
     assert [(item.run.id, item.begun, item.number) for item in claimed.claims] == [
-        (bundle[0].id, True, 0),
+        (bundle[0].id, False, 0),
         (bundle[1].id, False, 0),
     ]
-    rows = [TaskRun.objects.get(id=run.id) for run in bundle]
-    assert [(row.state, row.attempts_made, row.lease_until) for row in rows] == [
-        ("running", 1, LATER + LEASE),
-        ("claimed", 0, LATER + LEASE),
-    ]
-    assert Attempt.objects.get().run_id == bundle[0].id, "an attempt exists for what has begun, and no more"
+    rows = TaskRun.objects.filter(id__in=[run.id for run in bundle])
+    assert set(rows.values_list("state", "attempts_made", "lease_until")) == {("claimed", 0, LATER + LEASE)}
+    assert not Attempt.objects.exists()
 
 
-def test_a_held_run_begins_its_attempt_when_its_turn_has_come(bundle: list[TaskRun]) -> None:
+def begun_of(bundle: list[TaskRun], at: datetime = LATER) -> Claim:
     held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1]
-    begun = begin(held, worker="w", now=LATER)
+    begun = begin(held, now=at)
     assert begun is not None
+    return begun
+
+
+def test_an_attempt_begun_in_memory_is_recorded_once_with_the_time_it_began(bundle: list[TaskRun]) -> None:
+    begun = begun_of(bundle)
     assert (begun.begun, begun.number, begun.run.started_at, begun.run.attempts_made) == (True, 0, LATER, 1)
-    attempt = Attempt.objects.get(run=held.run)
-    assert (attempt.id, attempt.worker, attempt.started_at) == (attempt_id(held.run.id, 0), "w", LATER)
-    assert columns_of(TaskRun, held.run.id)["state"] == R.RUNNING
+    assert columns_of(TaskRun, begun.run.id)["state"] == R.CLAIMED
+    for _ in range(2):
+        record([begun], now=LATER + timedelta(seconds=1))
+    attempt = Attempt.objects.get(run=begun.run)
+    assert (attempt.id, attempt.worker, attempt.started_at) == (attempt_id(begun.run.id, 0), "w", LATER)
+    row = columns_of(TaskRun, begun.run.id)
+    assert (row["state"], row["started_at"], row["attempts_made"]) == (R.RUNNING, LATER, 1)
 
 
-def test_a_held_run_that_was_canceled_does_not_begin(bundle: list[TaskRun]) -> None:
-    held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1]
-    transitions.cancel([held.run.id], reason="operator", now=NOW)
-    assert begin(held, worker="w", now=LATER) is None
-    assert not Attempt.objects.filter(run=held.run).exists()
+def test_one_canceled_after_its_claim_is_accounted_for_if_it_had_begun(bundle: list[TaskRun]) -> None:
+    begun = begun_of(bundle)
+    transitions.cancel([begun.run.id], reason="operator", now=LATER)
+    for _ in range(2):
+        record([begun], now=LATER)
+    attempt = Attempt.objects.get(run=begun.run)
+    assert (attempt.state, attempt.number, columns_of(TaskRun, begun.run.id)["attempts_made"]) == (
+        "canceled",
+        0,
+        1,
+    )
+
+
+def test_what_another_has_taken_over_is_not_recorded(bundle: list[TaskRun]) -> None:
+    begun = begun_of(bundle)
+    record([replace(begun, token=uuid4())], now=LATER)
+    assert not Attempt.objects.exists()
 
 
 def test_what_is_handed_back_can_be_claimed_by_another_at_once(bundle: list[TaskRun]) -> None:
     held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1:]
     assert hand_back(held, now=LATER) == (bundle[1].id,)
-    assert begin(held[0], worker="w", now=LATER) is None
     (other,) = claim([bundle[1].id], worker="other", now=LATER).claims
     assert (other.number, other.token != held[0].token) == (0, True)
     assert hand_back([], now=LATER) == ()
 
 
-def test_a_held_run_begins_with_its_own_token_and_a_living_lease_only(bundle: list[TaskRun]) -> None:
+def test_a_held_run_begins_with_a_living_lease_only(bundle: list[TaskRun]) -> None:
     held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1]
-    assert begin(replace(held, token=uuid4()), worker="w", now=NOW) is None
-    assert begin(held, worker="w", now=NOW + LEASE) is None
-    assert not Attempt.objects.filter(run=held.run).exists()
-    assert begin(held, worker="w", now=NOW + LEASE - timedelta(microseconds=1)) is not None
+    assert begin(held, now=NOW + LEASE) is None
+    assert begin(held, now=NOW + LEASE - timedelta(microseconds=1)) is not None

@@ -45,6 +45,11 @@ class Setting:
         (facts,) = self.board.attempts()
         self.begun = facts.since
 
+    def note_begun(self, run: TaskRun) -> None:
+        """Another run of the same bundle, whose attempt is not yet a row."""
+        assert self.run.claim_token is not None
+        self.slot._note_begun(self.run.claim_token.bytes, run.id.bytes)
+
     def after(self, seconds: float) -> Supervised:
         def clock() -> datetime:
             return NOW + timedelta(seconds=seconds)
@@ -188,13 +193,24 @@ def test_what_a_dead_process_held_besides_goes_back_in_line(
 ) -> None:
     occurrence = worker.run.occurrence
     held = {"claim_token": worker.run.claim_token, "lease_until": NOW + timedelta(seconds=30)}
-    unbegun = saved(a_run(occurrence, saved(a_task(job, "second", position=1)), RunState.CLAIMED, **held))
-    done = saved(a_run(occurrence, saved(a_task(job, "third", position=2)), RunState.RUNNING, **held))
+    unbegun, begun = (
+        saved(a_run(occurrence, saved(a_task(job, name, position=place)), RunState.CLAIMED, **held))
+        for place, name in ((1, "second"), (2, "third"))
+    )
+    done = saved(a_run(occurrence, saved(a_task(job, "fourth", position=3)), RunState.RUNNING, **held))
+    worker.note_begun(begun)
     child.kill()
     dead(child.pid)
-    assert worker.after(0.1).ended == 2
+    assert worker.after(0.1).ended == 3
     states = dict(TaskRun.objects.values_list("id", "state"))
-    assert states == {worker.run.id: "retry", unbegun.id: "scheduled", done.id: "retry"}
+    assert states == {
+        worker.run.id: "retry",
+        unbegun.id: "scheduled",
+        begun.id: "retry",
+        done.id: "retry",
+    }
+    (attempt,) = begun.attempts.all()
+    assert (attempt.state, attempt.number, unbegun.attempts.count()) == ("lost", 0, 0)
     message = queue.take()
     assert message is not None
     assert [UUID(id_) for id_ in message[1]] == [unbegun.id]

@@ -1,7 +1,8 @@
 """PostgreSQL's one-statement steps leave the rows exactly as the general road does."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,17 +10,17 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection, transaction
 
-from execution.claim import Claim, begin, claim
+from execution.claim import Claim, begin, claim, record
 from execution.outcome import Ending, Result
 from execution.report import Report, report
 from execution.settle import Settled
-from execution.swiftly import FORESEEN
 from jobs import Job as DeclaredJob
 from jobs.models import Job, Task
 from jobs.registry import Registry
 from occurrences import transitions
 from occurrences.models import Attempt, Occurrence, TaskRun
 from occurrences.states import OccurrenceState, RunState
+from occurrences.swift import FORESEEN
 from tests.execution.conftest import NOW
 from tests.occurrences.ledger import a_job, a_run, a_task, an_attempt, an_occurrence, saved
 
@@ -72,26 +73,41 @@ def rolled_back() -> Iterator[None]:
         transaction.set_rollback(True)
 
 
+def all_begun(claims: Iterable[Claim]) -> list[Claim]:
+    return [begun for item in claims if (begun := item if item.begun else begin(item, now=LATER))]
+
+
 def reported(item: Claim, ending: Ending = Ending.SUCCESS) -> Report:
-    return Report(
-        item.run.id, item.run.occurrence_id, item.token, Result(ending), item.run if item.alone else None
-    )
+    return Report(item.run.id, item.run.occurrence_id, item.token, Result(ending), item)
 
 
 def test_a_claim_leaves_the_same_rows(queue: object) -> None:
     ids = bundle(3)
     general, swift = both(lambda: claim(ids, worker="w", now=LATER))
     assert swift == general
-    assert [row["state"] for row in swift if "position" in row].count("claimed") == 2
+    assert [row["state"] for row in swift if "position" in row] == ["claimed"] * 3
 
 
-def test_begun_and_completed_they_leave_the_same_rows() -> None:
-    ids = bundle(3)
+@pytest.mark.parametrize("count", [1, 3])
+def test_begun_and_completed_they_leave_the_same_rows(count: int) -> None:
+    ids = bundle(count)
 
     def act() -> None:
         claims = claim(ids, worker="w", now=LATER).claims
-        begun = [item if item.begun else begin(item, worker="w", now=LATER) for item in claims]
-        report([reported(item) for item in begun if item], now=LATER + timedelta(seconds=1))
+        report([reported(item) for item in all_begun(claims)], now=LATER + timedelta(seconds=1))
+
+    general, swift = both(act)
+    assert swift == general
+    assert {row["state"] for row in swift} == {"completed", "success"}
+
+
+def test_one_whose_attempt_became_a_row_meanwhile_is_completed_like_the_others() -> None:
+    ids = bundle(2)
+
+    def act() -> None:
+        begun = all_begun(claim(ids, worker="w", now=LATER).claims)
+        record(begun[:1], now=LATER)
+        report([reported(item) for item in begun], now=LATER + timedelta(seconds=1))
 
     general, swift = both(act)
     assert swift == general
@@ -120,7 +136,7 @@ def test_a_run_with_siblings_is_not_alone_and_takes_the_general_road(
     runs = [saved(a_run(occurrence, one)) for one in (task, second)]
     claims = claim([run.id for run in runs], worker="w", now=LATER).claims
     assert [item.alone for item in claims] == [False, False]
-    settled = report([reported(claims[0])], now=LATER)
+    settled = report([reported(item) for item in all_begun(claims[:1])], now=LATER)
     assert settled == Settled()
     assert Occurrence.objects.get().state == S.RUNNING
 
@@ -143,22 +159,21 @@ def test_when_the_first_of_a_message_is_taken_the_others_wait_for_their_turn() -
 
 def test_a_late_success_changes_nothing() -> None:
     ids = bundle(2)
-    claims = claim(ids, worker="w", now=LATER).claims
-    begun = [claims[0], begin(claims[1], worker="w", now=LATER)]
+    begun = all_begun(claim(ids, worker="w", now=LATER).claims)
+    record(begun, now=LATER)
     transitions.cancel([ids[0]], reason="reaped", now=LATER)
     before = ledger()
-    stale = Report(ids[1], claims[1].run.occurrence_id, uuid4(), Result(Ending.SUCCESS), claims[1].run)
-    assert report([reported(claims[0]), stale], now=LATER) == Settled(fenced=2)
+    stale = [replace(item, token=uuid4()) for item in begun]
+    assert report([reported(item) for item in stale], now=LATER).fenced == 2
     assert ledger() == before
-    assert report([reported(item) for item in begun if item], now=LATER).fenced == 1
+    assert report([reported(item) for item in begun], now=LATER).fenced == 1
 
 
 def test_successes_and_failures_of_one_bundle_are_each_recorded() -> None:
     ids = bundle(3)
     claims = claim(ids, worker="w", now=LATER).claims
-    begun = [item if item.begun else begin(item, worker="w", now=LATER) for item in claims]
     endings = (Ending.SUCCESS, Ending.FAILED, Ending.SUCCESS)
-    reports = [reported(item, ending) for item, ending in zip(begun, endings, strict=True) if item]
+    reports = [reported(item, ending) for item, ending in zip(all_begun(claims), endings, strict=True)]
     settled = report(reports, now=LATER)
     assert [TaskRun.objects.get(id=id_).state for id_ in ids] == ["success", "retry", "success"]
     assert len(settled.finished) == 2
@@ -169,8 +184,7 @@ def test_an_occurrence_whose_job_has_hooks_owes_them(declared: Registry) -> None
     ids = bundle(2)
     DeclaredJob("job-1", "@hourly").on_complete(print)
     claims = claim(ids, worker="w", now=LATER).claims
-    begun = [item if item.begun else begin(item, worker="w", now=LATER) for item in claims]
-    settled = report([reported(item) for item in begun if item], now=LATER)
+    settled = report([reported(item) for item in all_begun(claims)], now=LATER)
     owing = claims[1].run.occurrence_id
     assert settled.owing == (owing,)
     assert [row.id for row in Occurrence.objects.unfinalized()] == [owing]
@@ -185,21 +199,22 @@ def test_whoever_waits_in_line_is_let_in(job: Job, task: Task) -> None:
     assert [TaskRun.objects.get(id=id_).occurrence_id for id_ in settled.released] == [waiting.id]
 
 
-def test_two_statements_take_a_run_from_its_message_to_its_end(
-    django_assert_num_queries: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("count", "name"), [(1, "one"), (50, "many")])
+def test_two_statements_take_a_message_from_its_claim_to_its_end(
+    django_assert_num_queries: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch, count: int, name: str
 ) -> None:
     """Django sees none of them; the swift ones are counted as they are sent."""
-    (id_,) = bundle(1)
+    ids = bundle(count)
     sent: list[str] = []
-    for name in ("swift_claim", "swift_begin", "swift_complete"):
-        real = getattr(transitions, name)
+    for step in ("swift_claim_one", "swift_claim_many", "swift_complete_one", "swift_complete_many"):
+        real = getattr(transitions, step)
 
-        def counted(*args: Any, real: Any = real, name: str = name, **more: Any) -> Any:
-            sent.append(name)
+        def counted(*args: Any, real: Any = real, step: str = step, **more: Any) -> Any:
+            sent.append(step)
             return real(*args, **more)
 
-        monkeypatch.setattr(transitions, name, counted)
+        monkeypatch.setattr(transitions, step, counted)
     with django_assert_num_queries(0):
-        (item,) = claim([id_], worker="w", now=LATER).claims
-        report([reported(item)], now=LATER)
-    assert sent == ["swift_claim", "swift_complete"]
+        claims = claim(ids, worker="w", now=LATER).claims
+        report([reported(item) for item in all_begun(claims)], now=LATER)
+    assert sent == [f"swift_claim_{name}", f"swift_complete_{name}"]

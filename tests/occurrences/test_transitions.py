@@ -61,13 +61,12 @@ RUN_CALLS: Mapping[str, tuple[Call, tuple[RunState, ...], set[RunState]]] = {
         (R.CLAIMED,),
         {R.SCHEDULED},
     ),
-    "begin": (lambda id_: transitions.begin([id_], token=TOKEN, now=NOW), (R.RUNNING,), {R.CLAIMED}),
+    "begin": (lambda id_: len(transitions.begin({id_: NOW}, token=TOKEN)), (R.RUNNING,), {R.CLAIMED}),
     "hand back": (
         lambda id_: transitions.hand_back([id_], token=TOKEN, now=LATER),
         (R.SCHEDULED,),
         {R.CLAIMED},
     ),
-    "give up": (lambda id_: transitions.give_up([id_], now=LATER), (R.SCHEDULED,), {R.CLAIMED}),
     "succeed": (lambda id_: transitions.succeed([id_], now=LATER), (R.SUCCESS,), {R.RUNNING}),
     "retry": (lambda id_: transitions.retry({id_: LATER}, errors={id_: "e"}), (R.RETRY,), {R.RUNNING}),
     "snooze": (lambda id_: transitions.snooze({id_: LATER}), (R.RETRY,), {R.RUNNING}),
@@ -135,24 +134,31 @@ def test_a_run_moves_along_its_table_only(
 
 
 @pytest.mark.req("TSK-2")
-def test_only_the_holder_of_a_living_lease_begins_or_hands_back(occurrence: Occurrence, task: Task) -> None:
+def test_only_its_holder_begins_or_hands_back(occurrence: Occurrence, task: Task) -> None:
     row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN))
-    assert transitions.begin([row.id], token=uuid4(), now=NOW) == 0
-    assert transitions.begin([row.id], token=TOKEN, now=NOW + LEASE) == 0
+    assert transitions.begin({row.id: NOW}, token=uuid4()) == []
     assert transitions.hand_back([row.id], token=uuid4(), now=NOW) == 0
-    assert transitions.give_up([row.id], now=NOW + LEASE - timedelta(microseconds=1)) == 0
     assert columns_of(TaskRun, row.id)["state"] == R.CLAIMED
 
 
 @pytest.mark.req("TSK-2")
-@pytest.mark.parametrize("name", ["hand back", "give up"])
-def test_what_never_began_is_sent_again_at_no_attempt_s_cost(
-    occurrence: Occurrence, task: Task, name: str
-) -> None:
+def test_what_never_began_is_sent_again_at_no_attempt_s_cost(occurrence: Occurrence, task: Task) -> None:
     row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN, dispatched_at=NOW))
-    RUN_CALLS[name][0](row.id)
+    transitions.hand_back([row.id], token=TOKEN, now=LATER)
     row.refresh_from_db()
     assert (row.available_at, row.dispatched_at, row.attempts_made) == (LATER, None, 0)
+
+
+@pytest.mark.req("TSK-2")
+def test_an_attempt_that_began_before_its_run_was_canceled_counts_once(
+    occurrence: Occurrence, task: Task
+) -> None:
+    row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN))
+    assert transitions.count_canceled({row.id: 0}) == []
+    transitions.cancel([row.id], reason="operator", now=LATER)
+    assert transitions.count_canceled({row.id: 0}) == [row.id]
+    assert transitions.count_canceled({row.id: 0}) == []
+    assert columns_of(TaskRun, row.id)["attempts_made"] == 1
 
 
 def test_every_state_but_the_first_can_be_reached() -> None:

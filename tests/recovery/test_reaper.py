@@ -74,11 +74,15 @@ def test_the_longest_silent_come_first_and_no_more_than_asked_for(db: None) -> N
 
 
 @pytest.mark.req("TSK-3")
-def test_a_run_that_never_began_goes_back_in_line_at_no_attempt_s_cost(job: Job, task: Task) -> None:
+def test_a_run_that_may_have_begun_is_accounted_for_and_costs_no_retry(job: Job, task: Task) -> None:
     occurrence = saved(an_occurrence(job, NOW, OccurrenceState.RUNNING))
-    run = saved(a_run(occurrence, task, RunState.CLAIMED))
+    run = saved(a_run(occurrence, task, RunState.CLAIMED, heartbeat_at=NOW))
     assert reap(EXPIRED - timedelta(microseconds=1)) == Reaped()
-    assert reap(EXPIRED) == Reaped(unbegun=(run.id,))
+    reaped = reap(EXPIRED)
+    assert (reaped.lost, reaped.settled.released) == (1, (run.id,))
     run.refresh_from_db()
-    assert (run.state, run.attempts_made, run.claim_token) == ("scheduled", 0, None)
-    assert not Attempt.objects.exists()
+    assert (run.state, run.attempts_made, run.snoozes, run.claim_token) == ("scheduled", 1, 1, None)
+    attempt = Attempt.objects.get()
+    assert (attempt.state, attempt.started_at, attempt.heartbeat_at) == ("lost", NOW, NOW)
+    assert "may have begun" in attempt.error
+    assert reap(EXPIRED) == Reaped()

@@ -1,0 +1,26 @@
+"""A row's values → its model, without the constructor, which takes ten times as long.
+
+For rows that come by the thousand. A column that was not read is fetched by Django when somebody asks
+for it, as with `only()`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from django.db import connection
+from django.db.models.base import Model, ModelState
+
+Made = TypeVar("Made", bound=Model)
+
+
+def filled(
+    model: type[Made], names: Sequence[str], values: Sequence[Any], related: Mapping[str, Model] | None = None
+) -> Made:
+    """`related` are the rows its foreign keys name, where they are at hand."""
+    state = ModelState()
+    state.adding, state.db = False, connection.alias
+    if related:
+        state.fields_cache = dict(related)
+    made = model.__new__(model)
+    vars(made).update(zip(names, values, strict=True), _state=state)
+    return made
