@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 BEATS, WORKERS, CONCURRENCY = 2, 2, 2
 CALM = (0.5, 4.0)  # seconds between two faults
 REST = 300.0  # seconds everything may take to come to rest
-LOST_AFTER = "30s"  # five minutes by default, and nobody wants to wait for them here
 PERSISTENT = {"max_retries": 200, "interval": "1s", "backoff": 1.0, "max_interval": "5s", "jitter": "1s"}
 COMMON: dict[str, Any] = {"recovery": "execute_all", "retry": PERSISTENT}
 
@@ -340,7 +339,7 @@ def measured(arguments: argparse.Namespace, folder: Path, guardian: Guardian, po
     from tests.cluster.processes import TOOLS, Cluster
 
     cluster = Cluster(folder, guardian, postgres.server.url, postgres, apps=f"{TOOLS},benchmarks.faulty")
-    cluster.variables = {"PUNCTUAL_LOST_AFTER": LOST_AFTER, "LOG_LEVEL": "WARNING"}
+    cluster.variables = {"LOG_LEVEL": "WARNING"}
     if arguments.no_sweeper:
         cluster.variables["FAULTS_NO_SWEEPER"] = "1"
     try:

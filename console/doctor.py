@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from console import health
+from execution.checks import MOST_PREFETCHED
 from jobs.clock import database_now
 from jobs.condition import Condition, in_condition
 from jobs.errors import PunctualError
@@ -59,8 +60,8 @@ def check_settings() -> Iterator[Finding]:
         "CELERY_TASK_ACKS_LATE": (bool(conf.task_acks_late), "a crashed worker would lose what it had taken"),
         "CELERY_ACCEPT_CONTENT": (list(conf.accept_content) == ["json"], "nothing else may be unpickled"),
         "CELERY_WORKER_PREFETCH_MULTIPLIER": (
-            conf.worker_prefetch_multiplier == 1,
-            "a busy worker would sit on messages that an idle one could take",
+            1 <= conf.worker_prefetch_multiplier <= MOST_PREFETCHED,
+            "a worker that is killed would take many messages with it",
         ),
         "USE_TZ": (bool(settings.USE_TZ), "every instant is aware UTC"),
         "DEBUG": (not settings.DEBUG, "errors would show settings to whoever causes them"),

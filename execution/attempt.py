@@ -23,7 +23,6 @@ from jobs.context import Context, Line
 from jobs.errors import Cancel, HandBack, NonRetryable, RetryAfter, Snooze
 from jobs.ids import shown
 from jobs.registry import registry
-from occurrences.ids import attempt_id
 
 LONGEST_ERROR = 2_000
 LONGEST_TRACEBACK = 20_000
@@ -37,7 +36,7 @@ def context_of(claim: Claim, line: Line) -> Context:
         task=run.task.name,
         occurrence_id=occurrence.shown_id,
         run_id=run.shown_id,
-        attempt_id=shown("attempt", attempt_id(run.id, claim.number)),
+        attempt_id=shown("attempt", claim.attempt_id),
         attempt=claim.number,
         scheduled_for=occurrence.scheduled_for,
         run_at=occurrence.run_at,

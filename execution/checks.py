@@ -21,6 +21,7 @@ from jobs.registry import registry
 from jobs.scheduling import platform
 
 DEFAULT_VISIBILITY = timedelta(hours=1)  # kombu's, for Redis
+MOST_PREFETCHED = 8  # messages a process
 SHORTEST_LEASE = timedelta(seconds=3)  # renewed three times within it, and looked at twice a second
 
 
@@ -47,11 +48,11 @@ def delivery(conf: Any) -> Iterator[CheckMessage]:
             hint="Set CELERY_TASK_REJECT_ON_WORKER_LOST = True.",
             id="punctual.W002",
         )
-    if conf.worker_prefetch_multiplier != 1:
+    if not 1 <= conf.worker_prefetch_multiplier <= MOST_PREFETCHED:
         yield checks.Warning(
-            f"worker_prefetch_multiplier is {conf.worker_prefetch_multiplier}: messages wait in busy workers "
-            "while others are idle.",
-            hint="Set CELERY_WORKER_PREFETCH_MULTIPLIER = 1.",
+            f"worker_prefetch_multiplier is {conf.worker_prefetch_multiplier}: a worker that is killed takes "
+            "many messages with it.",
+            hint=f"Set CELERY_WORKER_PREFETCH_MULTIPLIER to 1 at least and {MOST_PREFETCHED} at most.",
             id="punctual.W003",
         )
 

@@ -13,6 +13,7 @@ message, dropped without a word.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from uuid import UUID, uuid4
 
 from django.db import transaction
@@ -39,7 +40,7 @@ class Claim:
     def occurrence(self) -> Occurrence:
         return self.run.occurrence
 
-    @property
+    @cached_property
     def attempt_id(self) -> UUID:
         return attempt_id(self.run.id, self.number)
 

@@ -14,7 +14,7 @@ class Limits:
     kill_after: timedelta = timedelta(seconds=5)  # from the interruption of a function to its kill
     cancel_grace: timedelta = timedelta(seconds=10)  # from `ctx.canceled` to the interruption
     shutdown_grace: timedelta = timedelta(seconds=30)  # from SIGTERM to the hand-back of what still runs
-    lost_after: timedelta = timedelta(minutes=5)  # a message that nobody took for that long is sent again
+    lost_after: timedelta = timedelta(seconds=30)  # a message that nobody took for that long is sent again
 
 
 def limits() -> Limits:

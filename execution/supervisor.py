@@ -5,6 +5,9 @@ its threads, if it has a pool of those), and `slots` is how they know of each ot
 task nothing, one statement renews the leases of a whole worker, code that never returns cannot keep its
 supervisor from ending it, and a process that dies is noticed at once instead of when its lease runs out.
 
+Messages the worker has taken ahead and cannot begin, for all its processes are busy, are sent once more,
+so that whoever is free may have their runs; of two messages with the same run the second is dropped.
+
 What a dead supervisor leaves undone is caught by the leases it no longer renews.
 """
 
@@ -23,6 +26,7 @@ from execution.dispatch import dispatch
 from execution.hooks import ask_for_hooks
 from execution.limits import Limits
 from execution.outcome import Ending, Result
+from execution.prefetched import Waiting
 from execution.report import Report, report
 from execution.settle import Settled
 from execution.slots import INTERRUPT_SIGNAL, Board, Facts, Why
@@ -36,6 +40,7 @@ from occurrences.states import RUN_HELD, RunState
 Clock = Callable[[], datetime]
 LOOK_INTERVAL = 0.4  # seconds between two looks at the ledger: what is canceled hears of it within a second
 RENEWALS_PER_LEASE = 3
+PASSED_ON_AFTER = 0.5  # seconds a message may wait in a worker that has no process free for it
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Supervised:
     interrupted: int = 0
     killed: int = 0
     ended: int = 0
+    passed_on: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,9 @@ class Supervisor:
     watched: dict[int, Watched] = field(default_factory=dict)
     owed: list[Debt] = field(default_factory=list)
     looked: float = 0.0
+    waiting: Callable[[], Waiting] = dict  # messages taken ahead
+    waited: dict[str, float] = field(default_factory=dict)  # since when each of them was seen to wait
+    passed_on: set[str] = field(default_factory=set)
 
     def run_once(self, *, at: float, clock: Clock) -> Supervised:
         """First what needs no database, so that a database that is down protects no runaway."""
@@ -81,14 +90,14 @@ class Supervisor:
         )
         self._abandon(_those(verdicts, Verdict.ABANDON))
         self._bury(_those(verdicts, Verdict.GONE))
-        ended = self._settle_debts(clock)
+        done = replace(done, ended=self._settle_debts(clock), passed_on=self._pass_on(at, clock))
         if at - self.looked < LOOK_INTERVAL or not (settled := self._settled_in(at)):
-            return replace(done, ended=ended)
+            return done
         self.looked = at
         now = clock()
         canceled = self._tell_canceled(settled, at)
         self._store_progress(settled)
-        return replace(done, ended=ended, told=told + canceled, renewed=self._renew(settled, at=at, now=now))
+        return replace(done, told=told + canceled, renewed=self._renew(settled, at=at, now=now))
 
     # -- without the database -----------------------------------------------------------------------
 
@@ -173,6 +182,22 @@ class Supervisor:
         dispatch(sent, now=clock(), chords=False, bundles=False)
         ask_for_hooks(settled.finished)  # user code: it runs where tasks do
         return len(reports) - settled.fenced
+
+    def _pass_on(self, at: float, clock: Clock) -> int:
+        """Each message once: a backlog of which everybody holds a part must not grow by being passed on."""
+        waiting = self.waiting() if not self.stopping else {}
+        self.waited = {message: self.waited.get(message, at) for message in waiting}
+        self.passed_on &= waiting.keys()
+        due = [message for message, since in self.waited.items() if at - since >= PASSED_ON_AFTER]
+        fresh = [message for message in due if message not in self.passed_on]
+        if not fresh:
+            return 0
+        now = clock()
+        runs = [run for message in fresh for run in waiting[message]]
+        sent = dispatch(runs, now=now, chords=False, lost_since=now).sent
+        self.passed_on |= set(fresh)
+        emit(Event.RUN_RESENT, waiting=len(runs), sent=sent)
+        return sent
 
     def _tell_canceled(self, items: Iterable[Watched], at: float) -> int:
         fresh = {item.facts.run_id: item for item in items if item.why is not Why.CANCELED and not item.over}

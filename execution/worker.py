@@ -8,7 +8,7 @@ from typing import Any
 from celery import signals
 from django.db import connection
 
-from execution import interrupt, logtail
+from execution import interrupt, logtail, prefetched
 from execution.limits import limits
 from execution.slots import board
 from execution.supervisor import Supervisor
@@ -25,7 +25,7 @@ class Watch(Thread):
 
     def __init__(self) -> None:
         super().__init__(name="punctual-supervisor", daemon=True)
-        self.supervisor = Supervisor(board, limits())
+        self.supervisor = Supervisor(board, limits(), waiting=prefetched.waiting)
         self.done = Event()
 
     def run(self) -> None:

@@ -1,6 +1,7 @@
 """A timedelta or a text such as `1h30m` → a timedelta within bounds; ValueError says what is allowed."""
 
 from datetime import timedelta
+from functools import lru_cache
 
 from schedules.durations import format_duration, parse_duration
 
@@ -20,4 +21,7 @@ def duration(value: object, *, zero: bool = False) -> timedelta:
 
 
 def _parsed(value: object) -> timedelta | None:
-    return parse_duration(value) if isinstance(value, str) else None
+    return _of(value) if isinstance(value, str) else None
+
+
+_of = lru_cache(maxsize=1024)(parse_duration)  # every run has a timeout, and most have the same

@@ -25,7 +25,7 @@ class OccurrenceState(TextChoices):
 
 class RunState(TextChoices):
     SCHEDULED = "scheduled", "scheduled"
-    CLAIMED = "claimed", "claimed"  # a worker holds it, its function has not started
+    CLAIMED = "claimed", "claimed"  # a worker holds it, in a bundle; not known to have begun
     RUNNING = "running", "running"
     RETRY = "retry", "waiting to retry"
     SUCCESS = "success", "success"

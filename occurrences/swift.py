@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from occurrences.arrays import literal
 from occurrences.states import OCCURRENCE_ACTIVE, AttemptState, OccurrenceState, RunState
@@ -298,10 +298,11 @@ def _rows(sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 def _cursor() -> "Cursor[tuple[Any, ...]]":
     """Not Django's: that one sends the values inside the text, so that every call is planned anew."""
-    connection.validate_no_broken_transaction()
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
+    held = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up at each word
+    held.validate_no_broken_transaction()
+    held.close_if_health_check_failed()
+    held.ensure_connection()
     from psycopg import Cursor  # noqa: PLC0415 - not there on SQLite alone
     from psycopg.rows import tuple_row  # noqa: PLC0415
 
-    return Cursor(connection.connection, row_factory=tuple_row)
+    return Cursor(held.connection, row_factory=tuple_row)

@@ -122,7 +122,8 @@ CELERY_ACCEPT_CONTENT = ["json"]
 # The ledger is the truth: a message is acknowledged once its outcome is a row, and may come twice.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# A process need not wait for the broker between two short runs. What a busy worker took ahead, it passes on.
+CELERY_WORKER_PREFETCH_MULTIPLIER = 4
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_EXPIRES = 3600
 # A result store that is down must not hold a tick: a chord is a fast path, never the truth.
@@ -157,7 +158,7 @@ PUNCTUAL_LEASE = environment.span(os.environ, "PUNCTUAL_LEASE", default="30s")
 PUNCTUAL_KILL_AFTER = environment.span(os.environ, "PUNCTUAL_KILL_AFTER", default="5s")
 PUNCTUAL_CANCEL_GRACE = environment.span(os.environ, "PUNCTUAL_CANCEL_GRACE", default="10s")
 PUNCTUAL_SHUTDOWN_GRACE = environment.span(os.environ, "PUNCTUAL_SHUTDOWN_GRACE", default="30s")
-PUNCTUAL_LOST_AFTER = environment.span(os.environ, "PUNCTUAL_LOST_AFTER", default="5m")
+PUNCTUAL_LOST_AFTER = environment.span(os.environ, "PUNCTUAL_LOST_AFTER", default="30s")
 
 LOGGING = {
     "version": 1,

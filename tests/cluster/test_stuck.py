@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster import queues
 from tests.cluster.contracts import (
     AT_ONCE,
     attempts,
@@ -16,6 +17,7 @@ from tests.cluster.contracts import (
     wait_noted,
     wait_settled,
 )
+from tests.cluster.ledgers import runs
 from tests.cluster.processes import Cluster
 
 pytestmark = [pytest.mark.cluster]
@@ -47,6 +49,34 @@ def test_stuck_tasks_die_at_their_timeout_and_their_neighbours_do_not_notice(clu
     assert len(noted(cluster, "slow/interrupted")) == 1, "who can clean up may do so"
     (kept,) = attempts("neighbour")
     assert kept.state == "success"
+
+
+@pytest.mark.req("TSK-3")
+def test_what_a_busy_worker_took_ahead_is_done_by_an_idle_one(cluster: Cluster) -> None:
+    prepare(cluster, PUNCTUAL_LOST_AFTER="10m")
+    cluster.start_worker(concurrency=1)
+    due("sleeper", ten_seconds=1)
+    wait_noted(cluster, "sleeper/begin")
+    ahead = [f"ahead-{number}" for number in range(3)]
+    due(*ahead, quick=1)
+    cluster.wait_until(
+        lambda: (
+            runs("ahead").filter(dispatched_at__isnull=False).count() == len(ahead)
+            and queues.length(cluster, "default") == 0
+        ),
+        timeout=30,
+        describe=lambda: story(*ahead),
+    )
+    cluster.start_worker(concurrency=1)
+    wait_settled(cluster, *ahead, "sleeper")
+
+    (slept,) = attempts("sleeper")
+    assert slept.finished_at is not None
+    for name in ahead:
+        (attempt,) = attempts(name)
+        assert (attempt.state, len(noted(cluster, f"{name}/end"))) == ("success", 1)
+        assert attempt.worker != slept.worker
+        assert attempt.started_at < slept.finished_at, story(name)
 
 
 @pytest.mark.req("TSK-5")

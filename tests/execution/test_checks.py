@@ -39,7 +39,9 @@ def test_the_project_s_own_settings_are_sound() -> None:
         ({}, []),
         ({"task_acks_late": False}, ["punctual.W001"]),
         ({"task_reject_on_worker_lost": None}, ["punctual.W002"]),
-        ({"worker_prefetch_multiplier": 4}, ["punctual.W003"]),
+        ({"worker_prefetch_multiplier": 8}, []),
+        ({"worker_prefetch_multiplier": 9}, ["punctual.W003"]),
+        ({"worker_prefetch_multiplier": 0}, ["punctual.W003"]),
     ],
 )
 def test_settings_under_which_messages_are_lost_or_held_up_are_named(

@@ -11,15 +11,16 @@ import pytest
 from django.db import OperationalError
 
 from execution.limits import Limits
+from execution.prefetched import Waiting
 from execution.slots import Board, Slot, Why
 from execution.supervisor import LOOK_INTERVAL, Supervised, Supervisor, exit_status
 from jobs.models import Job
 from occurrences import transitions
 from occurrences.models import Attempt, TaskRun
-from occurrences.states import RunState
+from occurrences.states import OccurrenceState, RunState
 from tests.execution.conftest import NOW
 from tests.harness import Harness
-from tests.occurrences.ledger import a_run, a_task, saved, started
+from tests.occurrences.ledger import a_job, a_run, a_task, an_occurrence, saved, started
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("queue")]
 
@@ -269,3 +270,38 @@ def test_how_a_process_ended_is_told_without_collecting_it() -> None:
     assert process.wait() == 3
     assert exit_status(process.pid) == "its process is gone"
     assert exit_status(os.getpid()) == "its process is gone", "not a child of ours"
+
+
+def a_sent_run() -> TaskRun:
+    job = saved(a_job("other", NOW))
+    occurrence = saved(an_occurrence(job, NOW, OccurrenceState.DISPATCHED))
+    return saved(a_run(occurrence, saved(a_task(job)), dispatched_at=NOW))
+
+
+@pytest.mark.req("TSK-3", "OCC-7")
+def test_what_waits_for_a_free_process_is_passed_on_once(worker: Setting, queue: Harness) -> None:
+    """Its message is in this worker's hands, and everybody in here is busy."""
+    waiting = a_sent_run()
+    messages: Waiting = {"message": (waiting.id,)}
+    worker.supervisor.waiting = lambda: messages
+    assert [worker.after(seconds).passed_on for seconds in (1, 1.4, 1.5, 1.6, 9)] == [0, 0, 1, 0, 0]
+    message = queue.take()
+    assert message is not None
+    assert [UUID(id_) for id_ in message[1]] == [waiting.id]
+    assert queue.take() is None
+    messages.clear()
+    worker.after(10)
+    assert (worker.supervisor.waited, worker.supervisor.passed_on) == ({}, set())
+
+
+def test_what_was_begun_meanwhile_is_not_passed_on(worker: Setting, queue: Harness) -> None:
+    worker.supervisor.waiting = lambda: {"message": (worker.run.id,)}
+    assert [worker.after(seconds).passed_on for seconds in (1, 2)] == [0, 0]
+    assert queue.take() is None
+
+
+def test_a_worker_that_stops_leaves_it_to_celery_to_give_its_messages_back(worker: Setting) -> None:
+    waiting = a_sent_run()
+    worker.supervisor.waiting = lambda: {"message": (waiting.id,)}
+    worker.supervisor.stopping = True
+    assert [worker.after(seconds).passed_on for seconds in (1, 2)] == [0, 0]
