@@ -12,6 +12,7 @@ from django.db.models import F, Q
 from jobs.ids import shown
 from jobs.models import Job, Task
 from occurrences import arrays  # noqa: F401 - registers the lookup `any`
+from occurrences.rules import Rules
 from occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,
@@ -208,32 +209,24 @@ class Occurrence(models.Model):
                 condition=Q(exclusive=True, state__in=OCCURRENCE_ACTIVE),
                 name="one_active_occurrence_per_exclusive_job",
             ),
-            models.CheckConstraint(
-                condition=Q(state__in=OccurrenceState.values), name="occurrence_state_is_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(state__in=OCCURRENCE_FINAL, finished_at__isnull=False)
-                | (~Q(state__in=OCCURRENCE_FINAL) & Q(finished_at__isnull=True)),
-                name="occurrence_finished_iff_final",
-            ),
-            models.CheckConstraint(
-                condition=~Q(state="running") | Q(started_at__isnull=False),
-                name="occurrence_running_has_started",
-            ),
-            models.CheckConstraint(
-                condition=~Q(state__in=OCCURRENCE_ACTIVE) | Q(fired_at__isnull=False),
-                name="occurrence_active_was_fired",
-            ),
-            # A range is for what will never run: nothing can be executed for many instants at once.
-            models.CheckConstraint(
-                condition=Q(spans_until__isnull=True, instants=1)
-                | Q(
-                    spans_until__isnull=False,
-                    spans_until__gt=F("scheduled_for"),
-                    instants__gt=1,
-                    state__in=OCCURRENCE_NOT_RUN,
-                ),
-                name="occurrence_range_never_runs",
+            Rules(
+                name="occurrence_is_possible",
+                rules={
+                    "occurrence_state_is_known": Q(state__in=OccurrenceState.values),
+                    "occurrence_finished_iff_final": Q(state__in=OCCURRENCE_FINAL, finished_at__isnull=False)
+                    | (~Q(state__in=OCCURRENCE_FINAL) & Q(finished_at__isnull=True)),
+                    "occurrence_running_has_started": ~Q(state="running") | Q(started_at__isnull=False),
+                    "occurrence_active_was_fired": ~Q(state__in=OCCURRENCE_ACTIVE)
+                    | Q(fired_at__isnull=False),
+                    # A range is for what will never run: nothing can be executed for many instants at once.
+                    "occurrence_range_never_runs": Q(spans_until__isnull=True, instants=1)
+                    | Q(
+                        spans_until__isnull=False,
+                        spans_until__gt=F("scheduled_for"),
+                        instants__gt=1,
+                        state__in=OCCURRENCE_NOT_RUN,
+                    ),
+                },
             ),
         ]
         permissions = [
@@ -337,21 +330,19 @@ class TaskRun(models.Model):
             ),
         ]
         constraints = [
-            models.CheckConstraint(condition=Q(state__in=RunState.values), name="run_state_is_known"),
-            models.CheckConstraint(
-                condition=Q(state__in=RUN_FINAL, finished_at__isnull=False)
-                | (~Q(state__in=RUN_FINAL) & Q(finished_at__isnull=True)),
-                name="run_finished_iff_final",
-            ),
-            models.CheckConstraint(
-                condition=Q(state__in=RUN_HELD, claim_token__isnull=False, lease_until__isnull=False)
-                | (~Q(state__in=RUN_HELD) & Q(claim_token__isnull=True, lease_until__isnull=True)),
-                name="run_claimed_iff_held",
-            ),
-            models.CheckConstraint(
-                condition=Q(resolved_at__isnull=True, resolution="")
-                | (Q(state="dlq", resolved_at__isnull=False) & ~Q(resolution="")),
-                name="run_resolved_only_when_dead",
+            Rules(
+                name="run_is_possible",
+                rules={
+                    "run_state_is_known": Q(state__in=RunState.values),
+                    "run_finished_iff_final": Q(state__in=RUN_FINAL, finished_at__isnull=False)
+                    | (~Q(state__in=RUN_FINAL) & Q(finished_at__isnull=True)),
+                    "run_claimed_iff_held": Q(
+                        state__in=RUN_HELD, claim_token__isnull=False, lease_until__isnull=False
+                    )
+                    | (~Q(state__in=RUN_HELD) & Q(claim_token__isnull=True, lease_until__isnull=True)),
+                    "run_resolved_only_when_dead": Q(resolved_at__isnull=True, resolution="")
+                    | (Q(state="dlq", resolved_at__isnull=False) & ~Q(resolution="")),
+                },
             ),
         ]
 
@@ -382,11 +373,13 @@ class Attempt(models.Model):
         ordering = ["run", "number"]
         constraints = [
             models.UniqueConstraint(fields=["run", "number"], name="one_attempt_per_number"),
-            models.CheckConstraint(condition=Q(state__in=AttemptState.values), name="attempt_state_is_known"),
-            models.CheckConstraint(
-                condition=Q(state__in=ATTEMPT_FINAL, finished_at__isnull=False)
-                | Q(state="running", finished_at__isnull=True),
-                name="attempt_finished_iff_final",
+            Rules(
+                name="attempt_is_possible",
+                rules={
+                    "attempt_state_is_known": Q(state__in=AttemptState.values),
+                    "attempt_finished_iff_final": Q(state__in=ATTEMPT_FINAL, finished_at__isnull=False)
+                    | Q(state="running", finished_at__isnull=True),
+                },
             ),
         ]
 

@@ -6,12 +6,13 @@ from uuid import uuid4
 
 import pytest
 from django.apps import apps
-from django.db import IntegrityError, models, transaction
+from django.db import IntegrityError, connection, models, transaction
 
 from jobs.ids import job_id, task_id
 from jobs.models import Job, JobVersion, Task
 from occurrences.ids import attempt_id, occurrence_id, run_id
 from occurrences.models import Attempt, IdempotencyKey, Occurrence, TaskRun
+from occurrences.rules import Rules
 from occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,
@@ -376,4 +377,27 @@ def constraint_names() -> set[str]:
     owners: list[type[models.Model]] = [
         model for label in ("jobs", "occurrences") for model in apps.get_app_config(label).get_models()
     ]
-    return {constraint.name for model in owners for constraint in model._meta.constraints}
+    found = [constraint for model in owners for constraint in model._meta.constraints]
+    rules = {rule for item in found if isinstance(item, Rules) for rule in item.rules}
+    return rules | {item.name for item in found if not isinstance(item, Rules)}
+
+
+@pytest.mark.postgres
+def test_rules_can_be_taken_off_and_put_back(run: TaskRun) -> None:
+    """As a migration does that changes one of them."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite makes the table anew")
+    (rules,) = (item for item in Attempt._meta.constraints if isinstance(item, Rules))
+    with connection.schema_editor() as editor:
+        editor.remove_constraint(Attempt, rules)
+        assert not functions(rules.name)
+        editor.add_constraint(Attempt, rules)
+        assert functions(rules.name)
+    with refused("attempt_state_is_known"):
+        insert_attempt(run, 0, "sleeping")
+
+
+def functions(name: str) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_proc WHERE proname = %s", [name])
+        return cursor.fetchall()
