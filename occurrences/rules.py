@@ -23,7 +23,7 @@ class Rules(CheckConstraint):
         del kwargs["condition"]
         return path, args, kwargs | {"rules": self.rules}
 
-    def constraint_sql(self, model: type[Model], schema_editor: Any) -> str:
+    def constraint_sql(self, model: Any, schema_editor: Any) -> str:
         """Inside CREATE TABLE; where there is no function for them, each rule under its own name."""
         if schema_editor.connection.vendor != "postgresql":
             return ", ".join(
@@ -33,13 +33,13 @@ class Rules(CheckConstraint):
         schema_editor.execute(self._function(model, schema_editor), None)
         return str(schema_editor._check_sql(self.name, self._call(model)))  # noqa: SLF001
 
-    def create_sql(self, model: type[Model], schema_editor: Any) -> Any:
+    def create_sql(self, model: Any, schema_editor: Any) -> Any:
         if schema_editor.connection.vendor != "postgresql":
             return super().create_sql(model, schema_editor)
         schema_editor.execute(self._function(model, schema_editor), None)
         return schema_editor._create_check_sql(model, self.name, self._call(model))  # noqa: SLF001
 
-    def remove_sql(self, model: type[Model], schema_editor: Any) -> Any:
+    def remove_sql(self, model: Any, schema_editor: Any) -> Any:
         removed = super().remove_sql(model, schema_editor)
         if schema_editor.connection.vendor != "postgresql":
             return removed

@@ -397,7 +397,7 @@ def test_rules_can_be_taken_off_and_put_back(run: TaskRun) -> None:
         insert_attempt(run, 0, "sleeping")
 
 
-def functions(name: str) -> list[Any]:
+def functions(name: str) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM pg_proc WHERE proname = %s", [name])
-        return cursor.fetchall()
+        return cursor.fetchone() is not None
