@@ -1,6 +1,6 @@
 """Runs and occurrences → Celery messages. A message's id is the attempt it will start."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -9,6 +9,7 @@ from uuid import UUID
 from celery import Signature, current_app
 from kombu import Producer
 
+from execution import posting
 from execution.bundling import Bundle
 from jobs.durations import duration
 from occurrences.ids import attempt_id
@@ -19,30 +20,75 @@ SETTLE = "punctual.settle"
 # Timeouts are the supervisor's business: it knows which run of a message is running. Celery's own limit is
 # the last resort, for a process that hangs outside of any function; seconds beyond the task's timeout.
 LAST_RESORT = 60.0
+MANY = 10  # messages; for fewer it does not pay to make a form of them
 
 
-def publish_runs(bundles: Iterable[Bundle], producer: Producer) -> None:
-    """One message each, made by Celery and handed over without what `apply_async` does for every single one.
+def publish_runs(bundles: Sequence[Bundle], producer: Producer) -> None:
+    """One message each; many of them at once where the broker is Redis."""
+    if len(bundles) >= MANY and posting.usable(producer):
+        bundles = _posted(bundles, producer)
+    _published(bundles, producer)
 
-    Measured with Redis: 45 µs a message, where `apply_async` takes 230 µs, most of it for asking again
+
+def _posted(bundles: Sequence[Bundle], producer: Producer) -> list[Bundle]:
+    """What could not be sent this way is given back."""
+    queues: Any = current_app.amqp.queues
+    simple = {name for name in {bundle[0].queue for bundle in bundles} if posting.plain(queues[name])}
+    forms: dict[tuple[str, str], posting.Form] = {}
+    texts: dict[str, list[str]] = {name: [] for name in sorted(simple)}
+    for bundle, tag in zip(bundles, posting.tags(len(bundles)), strict=True):
+        first = bundle[0]
+        if first.queue in simple:
+            kind = first.queue, first.task_timeout
+            form = forms.get(kind) or forms.setdefault(kind, _form(bundle))
+            texts[first.queue].append(form.filled(_letter(bundle), tag))
+    for name, found in texts.items():
+        posting.post(producer, queues[name], found)
+    return [bundle for bundle in bundles if bundle[0].queue not in simple]
+
+
+def _form(bundle: Bundle) -> posting.Form:
+    marks = {"task_id": posting.ID, "argsrepr": posting.LABEL}
+    options = {**run_options(bundle), **marks}
+    queue: Any = current_app.amqp.queues[options.pop("queue")]
+    return posting.Form(_message([posting.RUN_ID], options), queue)
+
+
+def _letter(bundle: Bundle) -> posting.Letter:
+    first = bundle[0]
+    shown = label(first, first.task, more=len(bundle) - 1)
+    return posting.Letter(_message_id(first), _ids(bundle), shown)
+
+
+def _published(bundles: Iterable[Bundle], producer: Producer) -> None:
+    """Made by Celery and handed over without what `apply_async` does for every single one.
+
+    Measured with Redis: 60 µs a message, where `apply_async` takes 230 µs, most of it for asking again
     whether the queue is declared, whether the connection is there, and what is configured.
     """
     amqp: Any = current_app.amqp
-    constant = {
-        "reply_to": current_app.thread_oid,
-        "create_sent_event": current_app.conf.task_send_sent_event,
-    }
     declared: set[str] = set()
     for bundle in bundles:
         options = run_options(bundle)
         name = options.pop("queue")
-        message = amqp.create_task_message(name=RUN, args=(_ids(bundle),), **options, **constant)
+        message = _message(_ids(bundle), options)
         # The first message to a queue declares it, over a connection that may have to be made anew.
         first = name not in declared
         declared.add(name)
         queue = amqp.queues[name]
         declare = [queue] if first else []
         amqp.send_task_message(producer, RUN, message, queue=queue, declare=declare, retry=first)
+
+
+def _message(run_ids: list[str], options: dict[str, Any]) -> Any:
+    amqp: Any = current_app.amqp
+    return amqp.create_task_message(
+        name=RUN,
+        args=(run_ids,),
+        reply_to=current_app.thread_oid,
+        create_sent_event=current_app.conf.task_send_sent_event,
+        **options,
+    )
 
 
 def run_message(bundle: Bundle, *, in_chord: bool = False) -> "Signature[Any]":
@@ -53,7 +99,7 @@ def run_options(bundle: Bundle, *, in_chord: bool = False) -> dict[str, Any]:
     """All runs of a bundle have the same queue and timeout; the first one's attempt names the message."""
     first = bundle[0]
     return {
-        "task_id": str(attempt_id(first.run_id, first.attempts_made)),
+        "task_id": _message_id(first),
         "queue": first.queue,
         "time_limit": _seconds(first.task_timeout) + LAST_RESORT,
         "ignore_result": not in_chord,  # a chord counts the results of its members
@@ -76,6 +122,10 @@ def _signature(name: str, argument: object, **options: Any) -> "Signature[Any]":
 def label(run: Ready, step: str, *, more: int = 0) -> str:
     others = f" and {more} more" if more else ""
     return f"({run.job} / {step} / {_moment(run.scheduled_for)}{others})"
+
+
+def _message_id(first: Ready) -> str:
+    return str(attempt_id(first.run_id, first.attempts_made))
 
 
 def _ids(bundle: Bundle) -> list[str]:
