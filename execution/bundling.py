@@ -6,7 +6,6 @@ only what may be stopped after the same time and waits in the same queue.
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
-from uuid import UUID
 
 from occurrences.ready import Ready
 
@@ -17,7 +16,7 @@ MOST = 50  # runs a message
 Bundle = tuple[Ready, ...]
 
 
-def bundled(runs: Sequence[Ready], paces: Mapping[UUID, float], *, slots: int) -> list[Bundle]:
+def bundled(runs: Sequence[Ready], paces: Mapping[str, float], *, slots: int) -> list[Bundle]:
     """`paces` holds the seconds a call takes, of tasks that have proven short; the others go alone."""
     short = [run for run in runs if run.bundle and run.task_id in paces]
     most = min(MOST, ceil(len(short) / max(slots, 1)))
@@ -28,7 +27,7 @@ def bundled(runs: Sequence[Ready], paces: Mapping[UUID, float], *, slots: int) -
     return [*alone, *_filled(short, paces, most)]
 
 
-def _filled(runs: Iterable[Ready], paces: Mapping[UUID, float], most: int) -> list[Bundle]:
+def _filled(runs: Iterable[Ready], paces: Mapping[str, float], most: int) -> list[Bundle]:
     """First come, first carried; a bundle that is full makes room for the next."""
     open_: dict[tuple[str, str], tuple[list[Ready], float]] = {}
     filled: list[Bundle] = []

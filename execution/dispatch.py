@@ -93,12 +93,12 @@ def _holding() -> AbstractContextManager[object]:
     return transaction.atomic() if connection.features.has_select_for_update else nullcontext()
 
 
-def _paces(runs: Sequence[Ready]) -> Mapping[UUID, float]:
+def _paces(runs: Sequence[Ready]) -> Mapping[str, float]:
     """One question for all; none for a run that is alone anyway."""
     return proven_short({run.task_id for run in runs if run.bundle}) if runs[1:] else {}
 
 
-def _send(runs: Sequence[Ready], *, clock: Clock, chords: bool, paces: Mapping[UUID, float]) -> Dispatched:
+def _send(runs: Sequence[Ready], *, clock: Clock, chords: bool, paces: Mapping[str, float]) -> Dispatched:
     single, fans = _parted(runs) if chords and current_app.conf.result_backend is not None else (runs, [])
     bundles = bundled(single, paces, slots=settings.PUNCTUAL_WORKER_SLOTS)
     sent = _accepted(single, partial(publish_runs, bundles), clock)
@@ -139,7 +139,7 @@ def _parted(runs: Iterable[Ready]) -> tuple[list[Ready], list[list[Ready]]]:
     return single, fans
 
 
-def _publish_chords(fans: Iterable[list[Ready]], paces: Mapping[UUID, float], producer: Producer) -> None:
+def _publish_chords(fans: Iterable[list[Ready]], paces: Mapping[str, float], producer: Producer) -> None:
     for runs in fans:
         bundles = bundled(runs, paces, slots=settings.PUNCTUAL_WORKER_SLOTS)
         # The callback is a hint: completion is decided from rows, with or without it.

@@ -12,7 +12,7 @@ from kombu import Producer
 from execution import posting
 from execution.bundling import Bundle
 from jobs.durations import duration
-from occurrences.ids import attempt_id
+from occurrences.ids import attempt_text
 from occurrences.ready import Ready
 
 RUN = "punctual.run"
@@ -109,7 +109,7 @@ def run_options(bundle: Bundle, *, in_chord: bool = False) -> dict[str, Any]:
     }
 
 
-def settle_message(occurrence_id: UUID, shown: str = "") -> "Signature[Any]":
+def settle_message(occurrence_id: UUID | str, shown: str = "") -> "Signature[Any]":
     # Without ignore_result the sender subscribes to a result nobody will read.
     options = {"ignore_result": True, "argsrepr": shown or f"({occurrence_id})"}
     return _signature(SETTLE, str(occurrence_id), **options)
@@ -125,11 +125,11 @@ def label(run: Ready, step: str, *, more: int = 0) -> str:
 
 
 def _message_id(first: Ready) -> str:
-    return str(attempt_id(first.run_id, first.attempts_made))
+    return attempt_text(first.run_id, first.attempts_made)
 
 
 def _ids(bundle: Bundle) -> list[str]:
-    return [str(run.run_id) for run in bundle]
+    return [run.run_id for run in bundle]
 
 
 @lru_cache(maxsize=1024)  # those of a batch are mostly for the same instant

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from uuid import UUID
 
 from jobs.config import Overlap
 from occurrences.due import Due
@@ -23,10 +22,10 @@ class Facts:
     """What the ledger holds at this moment, read under the locks that keep it so."""
 
     now: datetime
-    with_tasks: Set[UUID]
-    busy: Set[UUID] = frozenset()  # jobs with an exclusive occurrence active or, for newcomers, in line
-    broken: Set[UUID] = frozenset()
-    starts_left: Mapping[UUID, int] = field(default_factory=dict)  # only jobs with a `max`
+    with_tasks: Set[str]
+    busy: Set[str] = frozenset()  # jobs with an exclusive occurrence active or, for newcomers, in line
+    broken: Set[str] = frozenset()
+    starts_left: Mapping[str, int] = field(default_factory=dict)  # only jobs with a `max`
     free: Mapping[str, int] = field(default_factory=dict)  # only pools that could run out
 
 
@@ -34,19 +33,19 @@ class Facts:
 class Admission:
     fire: tuple[Due, ...] = ()
     queue: Mapping[str, list[Due]] = field(default_factory=dict)
-    skip: Mapping[str, list[UUID]] = field(default_factory=dict)
-    miss: tuple[UUID, ...] = ()
+    skip: Mapping[str, list[str]] = field(default_factory=dict)
+    miss: tuple[str, ...] = ()
 
 
 def admit(due: Iterable[Due], facts: Facts) -> Admission:
     """Slots go by priority, then by chosen time; within a job the earlier one comes first."""
     taken = set(facts.busy)
     used: Counter[str] = Counter()
-    started: Counter[UUID] = Counter()
+    started: Counter[str] = Counter()
     fire: list[Due] = []
     queue: dict[str, list[Due]] = {}
-    skip: dict[str, list[UUID]] = {}
-    miss: list[UUID] = []
+    skip: dict[str, list[str]] = {}
+    miss: list[str] = []
     for row in sorted(due, key=in_line):
         if row.expires_at is not None and row.expires_at < facts.now:
             miss.append(row.id)
@@ -66,11 +65,11 @@ def admit(due: Iterable[Due], facts: Facts) -> Admission:
     return Admission(tuple(fire), queue, skip, tuple(miss))
 
 
-def in_line(row: Due) -> tuple[int, datetime, UUID]:
+def in_line(row: Due) -> tuple[int, datetime, str]:
     return (-row.priority, row.run_at, row.id)
 
 
-def _wait_or_skip(row: Due, queue: dict[str, list[Due]], skip: dict[str, list[UUID]]) -> None:
+def _wait_or_skip(row: Due, queue: dict[str, list[Due]], skip: dict[str, list[str]]) -> None:
     if row.cause in REQUESTED:
         # Somebody asked for just this one: it neither gives way to others nor takes their place.
         queue.setdefault("requested", []).append(row)
@@ -93,7 +92,7 @@ def _counts(row: Due) -> int:
     return int(row.cause in (Cause.SCHEDULE, Cause.RECOVERY))
 
 
-def _refusal(row: Due, facts: Facts, started: Mapping[UUID, int]) -> str:
+def _refusal(row: Due, facts: Facts, started: Mapping[str, int]) -> str:
     """Why it must not run at all; what an operator asked for goes ahead even when the schedule is held."""
     if row.job_id in facts.broken:
         return BROKEN

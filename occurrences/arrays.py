@@ -7,10 +7,9 @@ PostgreSQL to parse: 5 ms a list, where the array takes 1 ms. The rows found are
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
-from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
-from django.db.models import ForeignKey, UUIDField
+from django.db.models import ForeignKey, Func, TextField, UUIDField
 from django.db.models.fields.related_lookups import RelatedIn
 from django.db.models.lookups import In
 
@@ -20,8 +19,8 @@ def literal(values: Iterable[object]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-class Ids(tuple[UUID, ...]):
-    """Ids that several statements ask for: written as an array once."""
+class Ids(tuple[Any, ...]):
+    """UUIDs, or their texts, that several statements ask for: written as an array once."""
 
     @cached_property
     def array(self) -> str:
@@ -53,3 +52,18 @@ class AnyRelated(_Array, RelatedIn):
     """Of a row it refers to, by its id."""
 
     lookup_name = "any"
+
+
+class IdText(Func):
+    """An id as the text of a UUID, whatever the database keeps it as."""
+
+    output_field = TextField()
+    template = "(%(expressions)s)::text"
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra_context: Any) -> Any:  # noqa: ARG002 - Django's
+        column, params = compiler.compile(self.source_expressions[0])
+        parts = [f"substr({column}, {start}, {length})" for start, length in HEX]
+        return " || '-' || ".join(parts), [*params] * len(HEX)
+
+
+HEX = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))  # where each group of a UUID stands in 32 digits

@@ -11,14 +11,15 @@ from uuid import UUID
 
 from django.db.models.fields.json import KT
 
+from occurrences.arrays import IdText
 from occurrences.models import Occurrence
 
 
 class Due(NamedTuple):
     """An occurrence that wants to start."""
 
-    id: UUID
-    job_id: UUID
+    id: str
+    job_id: str
     cause: str
     scheduled_for: datetime
     run_at: datetime
@@ -48,8 +49,8 @@ class Due(NamedTuple):
 
 # In the order of the fields above.
 COLUMNS = (
-    "id",
-    "job_id",
+    IdText("id"),
+    IdText("job_id"),
     "cause",
     "scheduled_for",
     "run_at",
@@ -69,6 +70,6 @@ COLUMNS = (
 )
 
 
-def read(ids: Collection[UUID], *, state: str) -> list[Due]:
+def read(ids: Collection[UUID] | Collection[str], *, state: str) -> list[Due]:
     rows = Occurrence.objects.filter(id__any=ids, state=state).order_by()
     return [Due(*row) for row in rows.values_list(*COLUMNS)]

@@ -13,15 +13,14 @@ from uuid import UUID
 
 from django.db import transaction
 
-from occurrences import due, transitions
+from occurrences import transitions
 from occurrences.admission import KEEPS_LATEST, REQUESTED, SUPERSEDED, Admission, Facts, admit
-from occurrences.arrays import Ids
 from occurrences.due import Due
-from occurrences.models import Cursor, Occurrence
-from occurrences.opening import open_occurrences, starts_left_of, steps_of
+from occurrences.models import Occurrence
+from occurrences.opening import open_occurrences, starts_left_of
+from occurrences.picking import pick
 from occurrences.pools import free_slots, with_lines
 from occurrences.ready import Ready
-from occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
 
 BATCH = 1000
 
@@ -39,7 +38,7 @@ class Fired:
 
     @property
     def released(self) -> tuple[UUID, ...]:
-        return tuple(run.run_id for run in self.ready)
+        return tuple(UUID(run.run_id) for run in self.ready)
 
     @property
     def handled(self) -> int:
@@ -51,33 +50,16 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
     if not Occurrence.objects.due(now).timely(now).exists():
         return Fired()
     with transaction.atomic():
-        rows = _try_rows(now, limit)
-        starts = _try_cursors(set(rows.values()), now)
-        jobs = Ids(starts)
-        mine = due.read([id_ for id_, job in rows.items() if job in starts], state=OccurrenceState.PENDING)
-        if not mine:
-            return Fired(contended=len(rows))
-        steps, broken = steps_of(jobs)
-        left = starts_left_of(mine, starts)
-        facts = Facts(now, steps.keys(), _occupied(jobs), broken, left, _free({row.pool for row in mine}))
-        admission = admit(mine, facts)
+        picked = pick(now, limit)
+        if not picked.rows:
+            return Fired(contended=picked.found)
+        left = starts_left_of(picked.rows, picked.starts)
+        free = _free({row.pool for row in picked.rows})
+        facts = Facts(now, picked.steps.keys(), picked.busy, picked.broken, left, free)
+        admission = admit(picked.rows, facts)
         _write(admission, now)
-        ready = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
-    return _result(admission, ready, contended=len(rows) - len(mine))
-
-
-def _try_rows(now: datetime, limit: int) -> dict[UUID, UUID]:
-    """Due rows that could be locked at once, each with its job."""
-    rows = Occurrence.objects.due(now).timely(now).order_by("run_at", "id")
-    locked = rows.select_for_update(skip_locked=True, no_key=True)
-    return dict(locked.values_list("id", "job_id")[:limit])
-
-
-def _occupied(jobs: Collection[UUID]) -> set[UUID]:
-    """Jobs with an exclusive occurrence under way or in line: a newcomer comes after it."""
-    states = (OccurrenceState.QUEUED, *OCCURRENCE_ACTIVE)
-    ahead = Occurrence.objects.filter(job__any=jobs, state__in=states, exclusive=True)
-    return set(ahead.values_list("job_id", flat=True))
+        ready = open_occurrences(admission.fire, picked.steps, now=now, bounded=left.keys())
+    return _result(admission, ready, contended=picked.found - len(picked.rows))
 
 
 def _free(pools: Collection[str]) -> dict[str, int]:
@@ -104,16 +86,6 @@ def _supersede(queued: Collection[Due], now: datetime) -> None:
         waiting = waiting.exclude(cause__in=REQUESTED)
         older = waiting.exclude(id__in=[row.id for row in latest]).values_list("id", flat=True)
         transitions.skip(list(older), reason=SUPERSEDED, now=now)
-
-
-def _try_cursors(jobs: Collection[UUID], now: datetime) -> dict[UUID, int]:
-    """The jobs whose cursor could be locked at once, with the starts they have had.
-
-    One that was edited and is not yet planned anew is left alone: what it planned before may be void.
-    """
-    rows = Cursor.objects.filter(job__any=jobs).exclude(planned_until=None, plan_at__lte=now)
-    locked = rows.order_by("job_id").select_for_update(skip_locked=True, no_key=True)
-    return dict(locked.values_list("job_id", "starts"))
 
 
 def _result(admission: Admission, ready: tuple[Ready, ...], *, contended: int) -> Fired:

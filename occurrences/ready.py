@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from occurrences.arrays import IdText
 from occurrences.models import TaskRun
 from occurrences.states import RunState
 
@@ -14,9 +15,9 @@ from occurrences.states import RunState
 class Ready(NamedTuple):
     """A released run, and the facts its message is made of."""
 
-    run_id: UUID
-    occurrence_id: UUID
-    task_id: UUID
+    run_id: str
+    occurrence_id: str
+    task_id: str
     attempts_made: int
     job: str
     task: str
@@ -29,9 +30,9 @@ class Ready(NamedTuple):
 
 # In the order of the fields above.
 COLUMNS = (
-    "id",
-    "occurrence_id",
-    "task_id",
+    IdText("id"),
+    IdText("occurrence_id"),
+    IdText("task_id"),
     "attempts_made",
     "occurrence__job__name",
     "task__name",
@@ -43,17 +44,17 @@ COLUMNS = (
 )
 
 
-def held(run_ids: Collection[UUID], lost_since: datetime | None = None) -> set[UUID]:
+def held(run_ids: Collection[UUID] | Collection[str], lost_since: datetime | None = None) -> set[str]:
     """Those that may be sent now, locked; what another process is sending at this moment is left to it."""
     unsent = Q(dispatched_at=None)
     due = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
     rows = TaskRun.objects.filter(due, id__any=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
     # In the order of ids, and not in that of the model, which joins the occurrences and would lock them too.
     locked = rows.order_by("id").select_for_update(skip_locked=True, no_key=True)
-    return set(locked.values_list("id", flat=True))
+    return set(locked.values_list(IdText("id"), flat=True))
 
 
-def read(run_ids: Collection[UUID]) -> list[Ready]:
+def read(run_ids: Collection[UUID] | Collection[str]) -> list[Ready]:
     """The runs of an occurrence stand together, in order."""
     rows = TaskRun.objects.filter(id__any=run_ids).order_by("occurrence_id", "position")
     return [Ready(*row) for row in rows.values_list(*COLUMNS)]

@@ -23,6 +23,7 @@ from occurrences.states import (
 )
 
 Ids = Collection[UUID]
+Texts = Ids | Collection[str]  # of batches, whose ids nobody makes UUIDs of
 COMPRESSED = "compressed"
 RELEASED_CLAIM: dict[str, Any] = {"claim_token": None, "lease_until": None}
 
@@ -34,15 +35,15 @@ swift_complete_one, swift_complete_many = swift.complete_one, swift.complete_man
 # -- occurrences ---------------------------------------------------------------------------------
 
 
-def skip(ids: Ids, *, reason: str, now: datetime) -> int:
+def skip(ids: Texts, *, reason: str, now: datetime) -> int:
     return _end(ids, OccurrenceState.SKIPPED, now=now, reason=reason, finalized_at=now)
 
 
-def miss(ids: Ids, *, reason: str, now: datetime) -> int:
+def miss(ids: Texts, *, reason: str, now: datetime) -> int:
     return _end(ids, OccurrenceState.MISSED, now=now, reason=reason, finalized_at=now)
 
 
-def queue(ids: Ids, *, reason: str) -> int:
+def queue(ids: Texts, *, reason: str) -> int:
     return _move(ids, OccurrenceState.QUEUED, reason=reason)
 
 
@@ -68,7 +69,7 @@ def move(id_: UUID, *, run_at: datetime) -> bool:
     return rows.update(run_at=run_at, late_at=None) == 1
 
 
-def fire(ids: Ids, *, now: datetime) -> int:
+def fire(ids: Texts, *, now: datetime) -> int:
     return _move(ids, OccurrenceState.DISPATCHED, fired_at=now, reason="")
 
 
@@ -111,14 +112,14 @@ def finalize(ids: Ids, *, now: datetime) -> int:
     return Occurrence.objects.unfinalized().filter(id__in=ids).update(finalized_at=now)
 
 
-def _move(ids: Ids, target: OccurrenceState, **columns: Any) -> int:
+def _move(ids: Texts, target: OccurrenceState, **columns: Any) -> int:
     if not ids:
         return 0
     rows = Occurrence.objects.filter(id__any=ids, state__in=occurrence_sources(target))
     return rows.update(state=target, **columns)
 
 
-def _end(ids: Ids, target: OccurrenceState, *, now: datetime, **columns: Any) -> int:
+def _end(ids: Texts, target: OccurrenceState, *, now: datetime, **columns: Any) -> int:
     return _move(ids, target, finished_at=now, **columns)
 
 
@@ -207,7 +208,7 @@ def release(ids: Ids, *, now: datetime) -> int:
     return rows.update(available_at=now)
 
 
-def confirm_dispatch(ids: Ids, *, now: datetime) -> int:
+def confirm_dispatch(ids: Texts, *, now: datetime) -> int:
     return TaskRun.objects.filter(id__any=ids, state=RunState.SCHEDULED).update(dispatched_at=now)
 
 

@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from occurrences import due, transitions
 from occurrences.admission import Facts, admit, in_line
+from occurrences.arrays import Ids, IdText
 from occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
 from occurrences.opening import open_occurrences, starts_left_of, steps_of
 from occurrences.pools import free_slots, room
@@ -41,15 +42,15 @@ def admit_waiting(
     if admission.miss:
         transitions.miss(admission.miss, reason="window", now=now)
     opened = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
-    return tuple(run.run_id for run in opened)
+    return tuple(UUID(run.run_id) for run in opened)
 
 
-def _candidates(jobs: Collection[UUID], pools: Collection[str], limit: int) -> set[tuple[UUID, UUID, str]]:
+def _candidates(jobs: Collection[UUID], pools: Collection[str], limit: int) -> set[tuple[str, str, str]]:
     """Of each pool no more than could start: a line of thousands is neither read nor locked for one slot.
 
     Two questions and not one with OR: each is answered in the order of its own index.
     """
-    columns = ("id", "job_id", "pool")
+    columns = (IdText("id"), IdText("job_id"), "pool")
     found = set(_heads(Q(job__any=jobs)).values_list(*columns)[:limit]) if jobs else set()
     if free := {name: slots for name, slots in room(pools).items() if slots}:
         most = min(limit, sum(free.values()) + SPARE)
@@ -69,12 +70,12 @@ def _heads(whose: Q) -> OccurrenceQuerySet:
     return rows.filter(free).order_by("-priority", "run_at", "id")
 
 
-def _lock_cursors(jobs: Collection[UUID]) -> dict[UUID, int]:
+def _lock_cursors(jobs: Collection[str]) -> dict[str, int]:
     # Ordered, so that two settling workers wait for each other instead of deadlocking.
-    rows = Cursor.objects.filter(job__any=jobs).order_by("job_id")
-    return dict(rows.select_for_update(no_key=True).values_list("job_id", "starts"))
+    rows = Cursor.objects.filter(job__any=Ids(jobs)).order_by("job_id")
+    return dict(rows.select_for_update(no_key=True).values_list(IdText("job_id"), "starts"))
 
 
-def _busy(jobs: Collection[UUID]) -> set[UUID]:
-    active = Occurrence.objects.active().filter(job__any=jobs, exclusive=True)
-    return set(active.values_list("job_id", flat=True))
+def _busy(jobs: Collection[str]) -> set[str]:
+    active = Occurrence.objects.active().filter(job__any=Ids(jobs), exclusive=True)
+    return set(active.values_list(IdText("job_id"), flat=True))

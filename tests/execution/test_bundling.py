@@ -9,15 +9,15 @@ from execution.bundling import FILL, MOST, bundled
 from occurrences.ready import Ready
 from tests.execution.conftest import NOW
 
-TASK = uuid5(NAMESPACE_OID, "task")
+TASK = str(uuid5(NAMESPACE_OID, "task"))
 QUICK = {TASK: 0.0001}
 
 
 def runs(count: int, **facts: Any) -> list[Ready]:
     return [
         Ready(
-            run_id=uuid5(NAMESPACE_OID, f"{number} {facts}"),
-            occurrence_id=uuid5(NAMESPACE_OID, f"occurrence {number}"),
+            run_id=str(uuid5(NAMESPACE_OID, f"{number} {facts}")),
+            occurrence_id=str(uuid5(NAMESPACE_OID, f"occurrence {number}")),
             task_id=TASK,
             attempts_made=0,
             job="job",
@@ -78,9 +78,9 @@ def test_a_message_carries_no_more_than_fits_its_budget() -> None:
 def test_every_run_is_carried_once_and_no_message_is_too_big(
     kinds: list[tuple[str, bool, str]], slots: int, pace: float
 ) -> None:
-    tasks = {name: uuid5(NAMESPACE_OID, name) for name in "xyz"}
+    tasks = {name: str(uuid5(NAMESPACE_OID, name)) for name in "xyz"}
     given_runs = [
-        runs(1, run_id=UUID(int=number), queue=queue, bundle=bundle, task_id=tasks[task])[0]
+        runs(1, run_id=str(UUID(int=number)), queue=queue, bundle=bundle, task_id=tasks[task])[0]
         for number, (queue, bundle, task) in enumerate(kinds)
     ]
     paces = {tasks["x"]: pace, tasks["y"]: pace / 2}

@@ -1,4 +1,5 @@
 from typing import Any
+from uuid import UUID
 
 import pytest
 from celery import current_app
@@ -26,9 +27,9 @@ JOB = a_job("nightly", NOW)
 def run(attempts_made: int = 0, **facts: Any) -> Ready:
     occurrence, task = occurrence_id(JOB.id, NOW), task_id(JOB.id, "load")
     plain = Ready(
-        run_id=run_id(occurrence, task),
-        occurrence_id=occurrence,
-        task_id=task,
+        run_id=str(run_id(occurrence, task)),
+        occurrence_id=str(occurrence),
+        task_id=str(task),
         attempts_made=attempts_made,
         job=JOB.name,
         task="load",
@@ -65,7 +66,7 @@ def test_messages_sent_together_read_exactly_as_celery_would_have_sent_them(queu
         run_message((item,)).apply_async()
     together, one_by_one = [taken(), taken()], [taken(), taken()]
     assert together == one_by_one
-    ids = [str(attempt_id(item.run_id, item.attempts_made)) for item in runs]
+    ids = [str(attempt_id(UUID(item.run_id), item.attempts_made)) for item in runs]
     assert [message["headers"]["id"] for message in together] == ids
 
 
@@ -73,7 +74,7 @@ def test_messages_sent_together_read_exactly_as_celery_would_have_sent_them(queu
 def test_a_message_is_named_after_the_attempt_it_will_start() -> None:
     for number in (0, 3):
         message = run_message((run(number),))
-        assert message.options["task_id"] == str(attempt_id(run().run_id, number))
+        assert message.options["task_id"] == str(attempt_id(UUID(run().run_id), number))
     assert (message.task, message.args) == (RUN, ([str(run().run_id)],))
 
 
@@ -112,8 +113,8 @@ def test_no_message_waits_in_the_broker() -> None:
 
 @pytest.mark.req("OCC-7", "OPS-5")
 def test_a_bundle_is_one_message_named_after_its_first_run() -> None:
-    others = [run(run_id=run_id(occurrence_id(JOB.id, NOW), str(number))) for number in range(2)]
+    others = [run(run_id=str(run_id(occurrence_id(JOB.id, NOW), str(number)))) for number in range(2)]
     message = run_message((run(1), *others))
     assert message.args == ([str(item.run_id) for item in (run(), *others)],)
-    assert message.options["task_id"] == str(attempt_id(run().run_id, 1))
+    assert message.options["task_id"] == str(attempt_id(UUID(run().run_id), 1))
     assert message.options["argsrepr"] == "(nightly / load / 2026-01-05T12:00:00Z and 2 more)"

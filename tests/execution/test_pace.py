@@ -44,7 +44,7 @@ def test_a_task_is_short_once_enough_of_its_calls_were(paces: Paces, task: Task)
     assert noted(paces, task, 0.001, ENOUGH - 1) == 0
     assert proven_short([task.id]) == {}, "first runs go alone"
     assert noted(paces, task, 0.001, 1) == 1
-    assert proven_short([task.id, uuid4()]) == {task.id: 0.001}
+    assert proven_short([task.id, uuid4()]) == {str(task.id): 0.001}
 
 
 def test_a_task_that_takes_longer_is_not_short(paces: Paces, task: Task) -> None:
@@ -60,7 +60,7 @@ def test_the_same_verdict_is_written_again_after_a_while_only(
     assert noted(paces, task, 0.002, WINDOW) == 0
     stopwatch.seconds = EVERY
     assert noted(paces, task, 0.002, 1) == 1
-    assert proven_short([task.id]) == {task.id: 0.002}
+    assert proven_short([task.id]) == {str(task.id): 0.002}
 
 
 def test_another_verdict_is_written_at_once(paces: Paces, task: Task) -> None:

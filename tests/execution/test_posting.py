@@ -26,7 +26,7 @@ def runs(count: int = messages.MANY) -> list[Ready]:
     return [
         run(
             number % 3,
-            run_id=UUID(int=number),
+            run_id=str(UUID(int=number)),
             job=NAMES[number % 3],
             task_timeout=("5m", "90s")[number % 2],
         )
@@ -88,7 +88,7 @@ def test_a_worker_reads_them(queue: Harness) -> None:
     with producing() as producer:
         publish_runs([(item,) for item in runs()], producer)
     taken = [queue.take() for _ in runs()]
-    assert taken == [("punctual.run", [str(item.run_id)]) for item in runs()]
+    assert taken == [("punctual.run", [item.run_id]) for item in runs()]
 
 
 @pytest.mark.usefixtures("queue", "on_redis")

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 from jobs.config import TASK_KEYS, effective
 from jobs.ids import job_id, task_id
 from jobs.models import Job, Task
+from occurrences.arrays import IdText
 from occurrences.due import COLUMNS, Due
 from occurrences.ids import attempt_id, occurrence_id, run_id
 from occurrences.models import Attempt, Occurrence, TaskRun
@@ -62,8 +63,15 @@ def an_occurrence(
 def as_due(row: Occurrence) -> Due:
     """The facts admission reads of a row that need not be saved."""
     named = zip(Due._fields, COLUMNS, strict=True)
-    names = [name if isinstance(name, str) else f"config__{field}" for field, name in named]
-    return Due(*(_value(row, name.split("__")) for name in names))
+    names = [_name(field, column) for field, column in named]
+    values = dict(zip(Due._fields, (_value(row, name.split("__")) for name in names), strict=True))
+    return Due(**values | {"id": str(row.id), "job_id": str(row.job_id)})
+
+
+def _name(field: str, column: object) -> str:
+    if isinstance(column, str):
+        return column
+    return field if isinstance(column, IdText) else f"config__{field}"
 
 
 def _value(row: Any, path: list[str]) -> Any:

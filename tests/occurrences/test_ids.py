@@ -1,11 +1,20 @@
 from datetime import UTC, datetime, timedelta, timezone
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.ids import job_id, shown, task_id
-from occurrences.ids import attempt_id, instant_key, occurrence_id, run_id
+from occurrences.ids import (
+    attempt_id,
+    attempt_text,
+    instant_key,
+    occurrence_id,
+    occurrence_text,
+    run_id,
+    run_text,
+)
 
 NEW_YEAR = datetime(2023, 1, 1, 5, tzinfo=UTC)
 
@@ -59,3 +68,11 @@ def test_two_instants_share_a_key_only_when_they_are_one(one: datetime, other: d
 def test_attempts_of_one_run_differ() -> None:
     run = run_id(occurrence_id("job_foo", NEW_YEAR), "task_a")
     assert len({attempt_id(run, number) for number in range(10)}) == 10
+
+
+@pytest.mark.req("OCC-1")
+@given(st.uuids(), st.uuids(), st.datetimes(timezones=st.just(UTC)), st.integers(0, 100))
+def test_the_text_of_an_id_is_that_of_the_uuid(one: UUID, other: UUID, at: datetime, number: int) -> None:
+    assert occurrence_text(str(one), at) == str(occurrence_id(one, at))
+    assert run_text(str(one), str(other)) == str(run_id(one, other))
+    assert attempt_text(str(one), number) == str(attempt_id(one, number))

@@ -60,7 +60,9 @@ def read_whole(step: Callable[[], object]) -> dict[str, str]:
     """Statements of the step that read a long table from end to end, each with its plan."""
     with CaptureQueriesContext(connection) as queries:
         step()
-    asked = [query["sql"] for query in queries if query["sql"].lstrip("(").startswith(("SELECT", "UPDATE"))]
+    asked = [
+        query["sql"] for query in queries if query["sql"].lstrip("( \n").startswith(("SELECT", "UPDATE"))
+    ]
     plans = {sql: explained(sql) for sql in asked}
     return {sql: plan for sql, plan in plans.items() if any(f"Seq Scan on {name}" in plan for name in LONG)}
 
