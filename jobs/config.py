@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -75,6 +75,11 @@ class Config:
 
     def dumped(self, keys: frozenset[str] | None = None) -> dict[str, Json]:
         return dict(_dumped(self, keys))
+
+    @cached_property
+    def stored(self) -> dict[str, Json]:
+        """The whole of it as JSON, made once: whoever changes it changes it for everybody."""
+        return _dumped(self, None)
 
     def origin(self, key: str) -> str:
         return self.origins.get(key, "default")

@@ -4,7 +4,7 @@ A list of a thousand as `IN` is a thousand parameters for Django to place, for p
 PostgreSQL to parse: 5 ms a list, where the array takes 1 ms. The rows found are the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,8 +19,23 @@ def literal(values: Iterable[object]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-class Ids(tuple[Any, ...]):
-    """UUIDs, or their texts, that several statements ask for: written as an array once."""
+class Ids(Sequence[Any]):
+    """UUIDs, or their texts, that several statements ask for: written as an array once.
+
+    Not a tuple: Django would look through one, item by item, for expressions.
+    """
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = tuple(items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
 
     @cached_property
     def array(self) -> str:

@@ -7,7 +7,7 @@ crash, a repetition or a second beat changes nothing.
 """
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -82,7 +82,7 @@ class Behind:
         again = self.now + NEXT_PORTION_AFTER
         if self.open.get(job.id, 0) > MOST_PER_JOB // 2:
             return Plan((), start, again)
-        return replace(plan, plan_at=again)
+        return plan._replace(plan_at=again)
 
     def _late(self, schedule: Schedule, config: Config) -> datetime:
         """Instants up to here are late for sure, wherever stagger, jitter and spread put their start."""

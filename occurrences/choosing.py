@@ -1,7 +1,7 @@
 """A nominal instant, the schedule's options, the job's spread → when it starts, or why not. Pure."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from jobs.config import Config
 from schedules import Expression, Schedule, krontab
@@ -11,8 +11,7 @@ WINDOW = "window"
 UNSCHEDULABLE = "unschedulable"
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     run_at: datetime
     expires_at: datetime | None = None
     refusal: str = ""
@@ -26,8 +25,12 @@ def choose(schedule: Schedule, config: Config, identity: str, scheduled_for: dat
     start = scheduled_for if spread is None else spread.chosen_time or scheduled_for
     if not isinstance(schedule, Expression):
         return Choice(start)
-    delay = schedule.stagger_for(identity) + schedule.jitter_for(identity, scheduled_for)
-    window = schedule.options.window
+    options = schedule.options
+    delay, window = timedelta(), options.window
+    if options.stagger or options.jitter:
+        delay = schedule.stagger_for(identity) + schedule.jitter_for(identity, scheduled_for)
+    elif window is None:
+        return Choice(start)
     late = window is not None and start + delay > scheduled_for + window
     expires_at = None if window is None else scheduled_for + window
     return Choice(start + delay, expires_at, refusal=WINDOW if late else "")

@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models.base import Model, ModelState
 
 from jobs.models import Job
+from occurrences.arrays import Ids
 from occurrences.models import Cursor
 
 CURSOR = ("job_id", "settled_until", "planned_until", "plan_at", "problem", "starts")
@@ -31,21 +32,24 @@ JOB = (
 )
 
 
-def read(jobs: Collection[UUID]) -> list[Cursor]:
-    rows = Cursor.objects.filter(job__any=jobs).order_by("plan_at", "job_id")
-    columns = rows.values_list(*CURSOR, *(f"job__{name}" for name in JOB))
-    return [_cursor(row) for row in columns]
+def read(jobs: Collection[UUID] | Collection[str]) -> list[Cursor]:
+    rows = Cursor.objects.filter(job__any=Ids(jobs)).order_by("plan_at", "job_id")
+    columns = rows.values_list(*CURSOR, *(f"job__{name}" for name in JOB[1:]))
+    alias = connection.alias  # Django looks it up each time
+    return [_cursor(row, alias) for row in columns]
 
 
-def _cursor(row: tuple[Any, ...]) -> Cursor:
-    cursor: Cursor = _filled(Cursor, CURSOR, row[: len(CURSOR)])
-    cursor._state.fields_cache["job"] = _filled(Job, JOB, row[len(CURSOR) :])  # noqa: SLF001 - what `cursor.job` reads
+def _cursor(row: tuple[Any, ...], alias: str) -> Cursor:
+    cursor: Cursor = _filled(Cursor, CURSOR, row[: len(CURSOR)], alias)
+    # The key of both is the same.
+    job = _filled(Job, JOB, (row[0], *row[len(CURSOR) :]), alias)
+    cursor._state.fields_cache["job"] = job  # noqa: SLF001 - what `cursor.job` reads
     return cursor
 
 
-def _filled(model: type[Model], names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+def _filled(model: type[Model], names: tuple[str, ...], values: tuple[Any, ...], alias: str) -> Any:
     state = ModelState()
-    state.adding, state.db = False, connection.alias
+    state.adding, state.db = False, alias
     made = model.__new__(model)
     vars(made).update(zip(names, values, strict=True), _state=state)
     return made

@@ -4,8 +4,8 @@ Look-ahead: everything up to `now + lookahead`, and in any case one instant ahea
 job's next occurrence is always a row.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from schedules import Schedule
 
@@ -13,8 +13,7 @@ LOOKAHEAD = timedelta(seconds=60)
 MOST_PER_JOB = 1000
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """Instants to create, how far they reach, and when to plan again (None: never)."""
 
     instants: tuple[datetime, ...]
