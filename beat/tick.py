@@ -4,18 +4,21 @@ Any number of beats tick at once, without a leader and without a lock between th
 decided by primary keys, firing by row locks that the others skip.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.db.models import Min
 
-from execution.dispatch import dispatch, send
+from execution.dispatch import Outgoing, dispatch, send
 from jobs.clock import Clock
+from occurrences import foresight
 from occurrences.firing import BATCH, Fired, fire_due
 from occurrences.materialize import Planned, plan_due
 from occurrences.models import Cursor, Occurrence, TaskRun
+from occurrences.ready import Ready
 from occurrences.states import OccurrenceState, RunState
 from recovery import sweep
 from recovery.catchup import BATCH as CATCH_UP_BATCH
@@ -118,12 +121,32 @@ def _round(now: datetime, batch: int, clock: Clock, *, first: bool) -> _Round:
         # After an outage or an edit: what was owed before comes before what is due now.
         planned = plan_due(now, limit=batch)
         caught = _catch_up(now)
-        fired = _fire(now, batch, clock)
+        fired = _fire(now, batch, clock, _Beside(now))
         return _Round(planned, caught, fired, full=fired.handled >= batch)
     # Their next occurrences are rows already: what is due need not wait for planning those after them.
     caught = _catch_up(now) if first else 0
-    fired = _fire(now, batch, clock)
-    return _Round(plan_due(now, limit=batch), caught, fired, full=fired.handled >= batch)
+    beside = _Beside(now)
+    fired = _fire(now, batch, clock, beside)
+    planned = foresight.write(beside.foreseen) + plan_due(now, limit=batch)
+    return _Round(planned, caught, fired, full=fired.handled >= batch)
+
+
+class _Beside:
+    """What is worked out while the database writes: the messages, and what follows in each job."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self.outgoing = Outgoing(())
+        self.foreseen = foresight.Foreseen()
+
+    def prepare(self, plans: Mapping[str, tuple[Any, ...]], ready: Sequence[Ready]) -> Callable[[], None]:
+        self.outgoing = Outgoing(ready).ask()
+
+        def meanwhile() -> None:
+            self.outgoing.make()
+            self.foreseen = foresight.foresee(plans.values(), self._now)
+
+        return meanwhile
 
 
 def _catch_up(now: datetime) -> int:
@@ -135,9 +158,9 @@ def _catch_up(now: datetime) -> int:
     return missed
 
 
-def _fire(now: datetime, batch: int, clock: Clock) -> Fired:
-    fired = fire_due(now, limit=batch)
-    send(fired.ready, clock=clock)
+def _fire(now: datetime, batch: int, clock: Clock, beside: _Beside) -> Fired:
+    fired = fire_due(now, limit=batch, prepare=beside.prepare)
+    send(beside.outgoing, clock=clock)
     return fired
 
 

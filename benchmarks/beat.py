@@ -5,7 +5,9 @@
 Starts its own PostgreSQL and Redis-compatible server. For each size: the time of a tick with DUE occurrences
 due (fired, runs inserted, next occurrence planned, message published and confirmed), the time a beat process
 takes to start, its memory, how late messages are accepted with DUE due in one second, and how soon an edit by
-plain SQL takes effect. Peers are measured at `--peers` jobs, for some seconds each. Nothing is asserted.
+plain SQL takes effect. Then, apart, the tick with tasks that have proven short, many to a message:
+that is how such tasks are emitted, but one message for each is what the peers do. Peers are measured at
+`--peers` jobs, for some seconds each. Nothing is asserted.
 """
 
 # ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
@@ -23,9 +25,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+from uuid import UUID
 
 # Run as a script, this file would hide the package of the same name.
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +42,7 @@ from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E40
 
 PATIENCE = 60.0
 TICKS = 5  # the middle one is told
+EDITS = 5  # likewise
 LEAD = timedelta(seconds=3)  # the occurrences of the lateness part are due so long after they are written
 
 
@@ -71,35 +76,31 @@ class Fleet:
 
         self.now = database_now().replace(microsecond=0)
         self.long_ago, self.far = self.now - timedelta(days=1), self.now + timedelta(days=1)
-        self.ids = [job_id(f"job {number}") for number in range(size)]
+        self.ids = [str(job_id(f"job {number}")) for number in range(size)]
         self.due = self.ids[:due]
 
     def make(self) -> None:
         from jobs.ids import task_id
 
-        stamps = (self.long_ago, self.long_ago)
         empty()
-        with unchecked():
+        stamp, far = self.long_ago.isoformat(), self.far.isoformat()
+        job = f"@every 1h\t{{}}\t{{}}\tfile\t1\tt\t{stamp}\t{stamp}\n"
+        task = f"step\tbeat.importing.send\t0\t{{}}\t{stamp}\t{stamp}\n"
+        with unchecked(), unindexed("jobs_job", "jobs_task", "occurrences_cursor", "occurrences_occurrence"):
             copy(
                 "jobs_job",
                 "id name schedule config metadata origin version enabled created_at updated_at",
-                (
-                    (id_, f"job {number}", "@every 1h", "{}", "{}", "file", 1, True, *stamps)
-                    for number, id_ in enumerate(self.ids)
-                ),
+                (f"{id_}\tjob {number}\t{job}" for number, id_ in enumerate(self.ids)),
             )
             copy(
                 "jobs_task",
                 "id job_id name function position config created_at updated_at",
-                (
-                    (task_id(id_, "step"), id_, "step", "beat.importing.send", 0, "{}", *stamps)
-                    for id_ in self.ids
-                ),
+                (f"{task_id(UUID(id_), 'step')}\t{id_}\t{task}" for id_ in self.ids),
             )
             copy(
                 "occurrences_cursor",
                 "job_id settled_until planned_until plan_at problem starts",
-                ((id_, self.long_ago, self.far, self.far, "", 0) for id_ in self.ids),
+                (f"{id_}\t{stamp}\t{far}\t{far}\t\t0\n" for id_ in self.ids),
             )
             self._plan(self.ids, self.far)
         execute("VACUUM ANALYZE")
@@ -107,26 +108,27 @@ class Fleet:
     def arm(self, at: datetime) -> None:
         """The due ones are due at `at`, and nothing else of theirs is in the ledger."""
         execute("DELETE FROM occurrences_taskrun")
-        execute("DELETE FROM occurrences_occurrence WHERE job_id = ANY(%s)", [self.due])
+        execute("DELETE FROM occurrences_occurrence WHERE job_id = ANY(%s::uuid[])", [self.due])
         execute(
             "UPDATE occurrences_cursor SET planned_until = %s, plan_at = %s, settled_until = %s"
-            " WHERE job_id = ANY(%s)",
+            " WHERE job_id = ANY(%s::uuid[])",
             [at, at, self.long_ago, self.due],
         )
         with unchecked():
             self._plan(self.due, at)
 
-    def _plan(self, jobs: Sequence[Any], at: datetime) -> None:
+    def _plan(self, jobs: Sequence[str], at: datetime) -> None:
         from jobs.config import Config
-        from occurrences.ids import occurrence_id
+        from occurrences.ids import occurrence_text
 
-        hour, config = timedelta(hours=1), json.dumps(Config().dumped())
-        rest = ("pending", "", True, "default", 0, config, "{}", "{}", 1, "", "", self.long_ago, hour)
+        config, stamp, late = json.dumps(Config().dumped()), self.long_ago, at + timedelta(hours=1)
+        first = f"1\tschedule\t{at}\t{at}\t{late}\tpending\t\tt\tdefault\t0\t{config}"
+        rest = f"{first}\t{{}}\t{{}}\t1\t\t\t{stamp}\t1:00:00\n"
         copy(
             "occurrences_occurrence",
             "id job_id job_version cause scheduled_for run_at late_at state reason exclusive pool priority"
             " config overrides args instants requested_by request_reason created_at execution_timeout",
-            ((occurrence_id(id_, at), id_, 1, "schedule", at, at, at + hour, *rest) for id_ in jobs),
+            (f"{occurrence_text(id_, at)}\t{id_}\t{rest}" for id_ in jobs),
         )
 
 
@@ -138,14 +140,31 @@ def execute(sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-def copy(table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
+def copy(table: str, columns: str, lines: Iterable[str]) -> None:
+    """Lines as COPY reads them, many at a time: a million rows are a matter of seconds."""
     from django.db import connection
 
     with connection.cursor() as cursor:
-        names = ", ".join(columns.split())
+        names, rest = ", ".join(columns.split()), iter(lines)
         with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as stream:
-            for row in rows:
-                stream.write_row(row)
+            while block := "".join(islice(rest, 1000)):
+                stream.write(block)
+
+
+@contextmanager
+def unindexed(*tables: str) -> Iterator[None]:
+    """Indexes are built once the rows are there: one entry at a time, at random places, takes far longer."""
+    indexes = execute("SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(%s)", [list(tables)])
+    bound = {
+        name for (name,) in execute("SELECT conindid::regclass::text FROM pg_constraint WHERE conindid > 0")
+    }
+    loose = [(name, made) for name, made in indexes if name not in bound]
+    for name, _ in loose:
+        execute(f'DROP INDEX "{name}"')
+    yield
+    execute("SET maintenance_work_mem = '256MB'")
+    for _, made in loose:
+        execute(made)
 
 
 @contextmanager
@@ -170,13 +189,15 @@ def purge() -> int:
         return int(channel.queue_purge("default"))
 
 
-def tick_seconds(fleet: Fleet) -> float:
-    """The median of some ticks with everything due, in this process."""
+def tick_seconds(fleet: Fleet, *, messages: int) -> float:
+    """The median of some ticks with everything due, in this process, set up as a beat sets itself up."""
     from beat import tick
+    from beat.session import Session
     from jobs.clock import database_now
 
     gc.collect()
-    gc.freeze()  # as a beat does when it starts
+    gc.freeze()
+    Session().bound_silence()
     taken = []
     for _ in range(TICKS + 1):
         fleet.arm(database_now())
@@ -184,9 +205,24 @@ def tick_seconds(fleet: Fleet) -> float:
         ticked = tick.run_once(database_now(), sweeping=False, clock=database_now)
         taken.append(time.perf_counter() - started)
         sent = purge()
-        if not ticked.fired == sent == ticked.planned == len(fleet.due):
+        if not ticked.fired == ticked.planned == len(fleet.due) or sent != messages:
             raise RuntimeError(f"{ticked}, {sent} messages")
     return median(taken[1:])  # the first one fills caches
+
+
+def bundled_seconds(fleet: Fleet) -> float:
+    """The same once every task has proven short, so that a message carries many of them."""
+    from execution.bundling import MOST
+
+    execute(
+        "INSERT INTO execution_pace (task_id, p95, samples, measured_at)"
+        " SELECT id, 0.0001, 50, now() FROM jobs_task WHERE job_id = ANY(%s::uuid[])",
+        [fleet.due],
+    )
+    try:
+        return tick_seconds(fleet, messages=len(fleet.due) // MOST)
+    finally:
+        execute("DELETE FROM execution_pace")
 
 
 @contextmanager
@@ -257,7 +293,7 @@ def with_a_beat(fleet: Fleet, folder: Path, guardian: Guardian) -> dict[str, Any
 def edit_to_effect(fleet: Fleet) -> float:
     """From a plain UPDATE to the next occurrence being the new schedule's; the median of five."""
     taken = []
-    for number in range(5):
+    for number in range(EDITS):
         id_, schedule = fleet.ids[-1 - number], f"{number} 3 1 1 *"
         execute("UPDATE jobs_job SET schedule = %s WHERE id = %s", [schedule, id_])
         new = (
@@ -339,11 +375,12 @@ def redbeat(jobs: int, folder: Path, guardian: Guardian, seconds: float) -> floa
 def measure(options: argparse.Namespace, folder: Path, guardian: Guardian) -> None:
     sizes = [int(size) for size in options.sizes.split(",")]
     rates: dict[int, float] = {}
+    bundled: dict[int, float] = {}
     print(f"{'jobs':>10}      tick  a second  start-up   memory  late p50      p99     edit")
     for size in sizes:
         fleet = Fleet(size, min(options.due, size))
         fleet.make()
-        seconds = tick_seconds(fleet)
+        seconds = tick_seconds(fleet, messages=len(fleet.due))
         rates[size] = len(fleet.due) / seconds
         live = with_a_beat(fleet, folder, guardian)
         print(
@@ -352,7 +389,10 @@ def measure(options: argparse.Namespace, folder: Path, guardian: Guardian) -> No
             f" {live['edit'] * 1000:5.0f} ms",
             flush=True,
         )
+        bundled[size] = len(fleet.due) / bundled_seconds(fleet)
     empty()
+    told = ", ".join(f"{rate:,.0f} with {size:,} jobs" for size, rate in bundled.items())
+    print(f"of tasks that have proven short, many to a message: {told} a second")
     ratios(options, folder, guardian, rates)
 
 

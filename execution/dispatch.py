@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -27,8 +27,16 @@ from django.db import connection, transaction
 from kombu import Producer
 from kombu.exceptions import ChannelError, KombuError
 
-from execution.bundling import bundled
-from execution.messages import label, publish_runs, run_message, settle_message
+from execution.bundling import Bundle, bundled
+from execution.messages import (
+    MANY,
+    Texts,
+    label,
+    publish_runs,
+    run_message,
+    settle_message,
+    written,
+)
 from execution.pace import proven_short
 from jobs.clock import Clock
 from jobs.config import Mode
@@ -71,21 +79,50 @@ def dispatch(
     if not run_ids:
         return Dispatched()
     with _holding():
-        found = ready.read(ready.held(run_ids, lost_since))
-        return _send(found, clock=lambda: now, chords=chords, paces=_paces(found) if bundles else {})
+        found = Outgoing(ready.read(ready.held(run_ids, lost_since)), chords=chords)
+        return _send(found.ask() if bundles else found, clock=lambda: now)
 
 
-def send(runs: Sequence[Ready], *, clock: Clock) -> Dispatched:
+class Outgoing:
+    """Runs on their way: what is known of their tasks, and their messages as far as they are made.
+
+    `ask` asks the database, `make` nobody: it can be done while the database is busy with something else.
+    """
+
+    def __init__(self, runs: Sequence[Ready], *, chords: bool = True) -> None:
+        self.runs = runs
+        self.paces: Mapping[str, float] = {}
+        self.texts: Texts | None = None
+        chords = chords and current_app.conf.result_backend is not None
+        self.single, self.fans = _parted(runs) if chords else (runs, [])
+
+    def ask(self) -> "Outgoing":
+        """One question for all; none for a run that is alone anyway."""
+        tasks = {run.task_id for run in self.runs if run.bundle} if self.runs[1:] else set()
+        self.paces = proven_short(tasks) if tasks else {}
+        return self
+
+    @cached_property
+    def bundles(self) -> Sequence[Bundle]:
+        return bundled(self.single, self.paces, slots=settings.PUNCTUAL_WORKER_SLOTS)
+
+    def make(self) -> None:
+        if len(self.bundles) >= MANY and str(current_app.conf.broker_url).startswith("redis"):
+            self.texts = written(self.bundles)
+
+
+def send(outgoing: Outgoing, *, clock: Clock) -> Dispatched:
     """The same for runs that were released a moment ago: nothing but their locks is asked for.
 
     `clock` is read when the broker has accepted, so that lateness is told as it was.
     """
-    if not runs:
+    if not outgoing.runs:
         return Dispatched()
     with _holding():
-        mine = ready.held([run.run_id for run in runs])
-        found = [run for run in runs if run.run_id in mine]
-        return _send(found, clock=clock, chords=True, paces=_paces(found))
+        mine = ready.hold(outgoing.runs)
+        if len(mine) < len(outgoing.runs):
+            outgoing = Outgoing(mine).ask()
+        return _send(outgoing, clock=clock)
 
 
 def _holding() -> AbstractContextManager[object]:
@@ -93,19 +130,13 @@ def _holding() -> AbstractContextManager[object]:
     return transaction.atomic() if connection.features.has_select_for_update else nullcontext()
 
 
-def _paces(runs: Sequence[Ready]) -> Mapping[str, float]:
-    """One question for all; none for a run that is alone anyway."""
-    return proven_short({run.task_id for run in runs if run.bundle}) if runs[1:] else {}
-
-
-def _send(runs: Sequence[Ready], *, clock: Clock, chords: bool, paces: Mapping[str, float]) -> Dispatched:
-    single, fans = _parted(runs) if chords and current_app.conf.result_backend is not None else (runs, [])
-    bundles = bundled(single, paces, slots=settings.PUNCTUAL_WORKER_SLOTS)
-    sent = _accepted(single, partial(publish_runs, bundles), clock)
+def _send(outgoing: Outgoing, *, clock: Clock) -> Dispatched:
+    publish = partial(publish_runs, outgoing.bundles, texts=outgoing.texts)
+    sent = _accepted(outgoing.single, publish, clock)
     # On its own: a result store that is down, where a chord counts, must not hold up the others.
-    fanned = [run for fan in fans for run in fan]
-    sent += _accepted(fanned, partial(_publish_chords, fans, paces), clock)
-    return Dispatched(sent=sent, failed=len(runs) - sent)
+    fanned = [run for fan in outgoing.fans for run in fan]
+    sent += _accepted(fanned, partial(_publish_chords, outgoing.fans, outgoing.paces), clock)
+    return Dispatched(sent=sent, failed=len(outgoing.runs) - sent)
 
 
 def _accepted(runs: Sequence[Ready], publish: Callable[[Any], None], clock: Clock) -> int:

@@ -20,31 +20,33 @@ SETTLE = "punctual.settle"
 # Timeouts are the supervisor's business: it knows which run of a message is running. Celery's own limit is
 # the last resort, for a process that hangs outside of any function; seconds beyond the task's timeout.
 LAST_RESORT = 60.0
+Texts = dict[str, list[str]]
 MANY = 10  # messages; for fewer it does not pay to make a form of them
 
 
-def publish_runs(bundles: Sequence[Bundle], producer: Producer) -> None:
+def publish_runs(bundles: Sequence[Bundle], producer: Producer, texts: Texts | None = None) -> None:
     """One message each; many of them at once where the broker is Redis."""
     if len(bundles) >= MANY and posting.usable(producer):
-        bundles = _posted(bundles, producer)
+        made = written(bundles) if texts is None else texts
+        for name, found in made.items():
+            posting.post(producer, current_app.amqp.queues[name], found)
+        bundles = [bundle for bundle in bundles if bundle[0].queue not in made]
     _published(bundles, producer)
 
 
-def _posted(bundles: Sequence[Bundle], producer: Producer) -> list[Bundle]:
-    """What could not be sent this way is given back."""
+def written(bundles: Sequence[Bundle]) -> Texts:
+    """The messages as Redis keeps them, by queue; without those of queues that are more than a list."""
     queues: Any = current_app.amqp.queues
     simple = {name for name in {bundle[0].queue for bundle in bundles} if posting.plain(queues[name])}
     forms: dict[tuple[str, str], posting.Form] = {}
-    texts: dict[str, list[str]] = {name: [] for name in sorted(simple)}
+    texts: Texts = {name: [] for name in sorted(simple)}
     for bundle, tag in zip(bundles, posting.tags(len(bundles)), strict=True):
         first = bundle[0]
         if first.queue in simple:
             kind = first.queue, first.task_timeout
             form = forms.get(kind) or forms.setdefault(kind, _form(bundle))
             texts[first.queue].append(form.filled(_letter(bundle), tag))
-    for name, found in texts.items():
-        posting.post(producer, queues[name], found)
-    return [bundle for bundle in bundles if bundle[0].queue not in simple]
+    return texts
 
 
 def _form(bundle: Bundle) -> posting.Form:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models.base import Model, ModelState
 
 from jobs.models import Job
@@ -35,21 +35,20 @@ JOB = (
 def read(jobs: Collection[UUID] | Collection[str]) -> list[Cursor]:
     rows = Cursor.objects.filter(job__any=Ids(jobs)).order_by("plan_at", "job_id")
     columns = rows.values_list(*CURSOR, *(f"job__{name}" for name in JOB[1:]))
-    alias = connection.alias  # Django looks it up each time
-    return [_cursor(row, alias) for row in columns]
+    return [made(row) for row in columns]
 
 
-def _cursor(row: tuple[Any, ...], alias: str) -> Cursor:
-    cursor: Cursor = _filled(Cursor, CURSOR, row[: len(CURSOR)], alias)
-    # The key of both is the same.
-    job = _filled(Job, JOB, (row[0], *row[len(CURSOR) :]), alias)
+def made(row: tuple[Any, ...]) -> Cursor:
+    """From the columns of both, in order; the key of both is the same."""
+    cursor: Cursor = _filled(Cursor, CURSOR, row[: len(CURSOR)])
+    job = _filled(Job, JOB, (row[0], *row[len(CURSOR) :]))
     cursor._state.fields_cache["job"] = job  # noqa: SLF001 - what `cursor.job` reads
     return cursor
 
 
-def _filled(model: type[Model], names: tuple[str, ...], values: tuple[Any, ...], alias: str) -> Any:
+def _filled(model: type[Model], names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     state = ModelState()
-    state.adding, state.db = False, alias
+    state.adding, state.db = False, DEFAULT_DB_ALIAS
     made = model.__new__(model)
     vars(made).update(zip(names, values, strict=True), _state=state)
     return made

@@ -6,9 +6,11 @@ Locks are taken in one order everywhere: occurrences, cursors, pools. The batch 
 number of statements, however many jobs there are.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -23,6 +25,14 @@ from occurrences.pools import free_slots, with_lines
 from occurrences.ready import Ready
 
 BATCH = 1000
+
+# What was read of each job, and the runs to be sent → what to do while they are written. What has to be asked
+# is asked at once.
+Prepare = Callable[[Mapping[str, tuple[Any, ...]], Sequence[Ready]], Callable[[], None]]
+
+
+def no_preparation(_plans: object, _ready: object) -> Callable[[], None]:
+    return lambda: None
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class Fired:
         return self.fired + self.queued + self.skipped + self.missed
 
 
-def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
+def fire_due(now: datetime, *, limit: int = BATCH, prepare: Prepare = no_preparation) -> Fired:
     # A read first: on SQLite an empty tick must not take the write lock.
     if not Occurrence.objects.due(now).timely(now).exists():
         return Fired()
@@ -58,7 +68,13 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
         facts = Facts(now, picked.steps.keys(), picked.busy, picked.broken, left, free)
         admission = admit(picked.rows, facts)
         _write(admission, now)
-        ready = open_occurrences(admission.fire, picked.steps, now=now, bounded=left.keys())
+        ready = open_occurrences(
+            admission.fire,
+            picked.steps,
+            now=now,
+            bounded=left.keys(),
+            prepare=partial(prepare, picked.plans),
+        )
     return _result(admission, ready, contended=picked.found - len(picked.rows))
 
 

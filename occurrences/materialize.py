@@ -5,7 +5,7 @@ id order with conflicts ignored, so the loser simply inserts nothing. Unsorted i
 would deadlock on PostgreSQL. The batch takes a constant number of statements.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -29,6 +29,7 @@ from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.planning import LOOKAHEAD, Plan, plan
 from occurrences.resting import last_ends, plan_rest
 from occurrences.states import OccurrenceState
+from occurrences.unawaited import unawaited
 from occurrences.writing import Row, insert_missing, update_rows
 from schedules import FixedDelay, Schedule
 
@@ -42,6 +43,10 @@ class Planned:
     jobs: int = 0
     instants: int = 0
     absorbed: int = 0
+
+    def __add__(self, other: "Planned") -> "Planned":
+        mine, theirs = vars(self), vars(other)
+        return Planned(**{name: mine[name] + theirs[name] for name in mine})
 
 
 def plan_due(now: datetime, *, limit: int = BATCH) -> Planned:
@@ -66,10 +71,10 @@ def _plan(held: list[Cursor], now: datetime, *, closing: bool = False) -> Planne
     _forget_edited(held)
     behind = look(held, now, closing=closing)
     ends = last_ends(held)
-    config_of = _remembering()
-    rows = [row for cursor in held for row in _advance(cursor, now, behind, ends, config_of)]
-    create_missing(rows)
-    write_cursors(held)
+    rows = [row for found in advanced(held, now, behind, ends) for row in found]
+    with unawaited():
+        create_missing(rows)
+        write_cursors(held)
     _dispose_of_older(behind)
     return Planned(jobs=len(held), instants=len(rows), absorbed=behind.instants)
 
@@ -105,6 +110,15 @@ def _dispose_of_older(behind: Behind) -> None:
         ids = list(older.values_list("id", flat=True))
         end = transitions.skip if disposition.state == OccurrenceState.SKIPPED else transitions.miss
         end(ids, reason=disposition.reason, now=behind.now)
+
+
+def advanced(
+    held: Iterable[Cursor], now: datetime, behind: Behind, ends: Mapping[UUID, datetime | None]
+) -> Iterator[list[Row]]:
+    """The rows each cursor owes, which moves on by them."""
+    config_of = _remembering()
+    for cursor in held:
+        yield _advance(cursor, now, behind, ends, config_of)
 
 
 def _remembering() -> Callable[[Job], Config]:

@@ -1,7 +1,7 @@
 """Admitted occurrences → their task runs inserted, moved to dispatched; the runs that may start."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from occurrences.due import Due
 from occurrences.ids import run_text
 from occurrences.models import Cause, Cursor, TaskRun
 from occurrences.ready import Ready
+from occurrences.unawaited import unawaited
 from occurrences.writing import insert_missing
 from schedules import ScheduleError
 
@@ -52,9 +53,15 @@ Steps = dict[str, list[Step]]
 
 
 def open_occurrences(
-    occurrences: Iterable[Due], steps: Steps, *, now: datetime, bounded: Collection[str] = ()
+    occurrences: Iterable[Due],
+    steps: Steps,
+    *,
+    now: datetime,
+    bounded: Collection[str] = (),
+    prepare: Callable[[Sequence[Ready]], Callable[[], None]] | None = None,
 ) -> tuple[Ready, ...]:
-    """`bounded` are the jobs whose schedule has a `max`: their starts are counted."""
+    """`bounded` are the jobs whose schedule has a `max`: their starts are counted. `prepare` is told what may
+    be sent, asks what it needs to know, and returns what to do while the database writes."""
     opened = list(occurrences)
     if not opened:
         return ()
@@ -65,10 +72,14 @@ def open_occurrences(
             rows.append(run)
             if run["available_at"] is not None:
                 ready.append(told)
-    insert_missing(TaskRun, rows)
-    transitions.fire([row.id for row in opened], now=now)
-    if bounded:
-        _count_starts(row for row in opened if row.job_id in bounded)
+    meanwhile = prepare(ready) if prepare else None
+    with unawaited():
+        insert_missing(TaskRun, rows)
+        transitions.fire([row.id for row in opened], now=now)
+        if bounded:
+            _count_starts(row for row in opened if row.job_id in bounded)
+        if meanwhile:
+            meanwhile()
     return tuple(ready)
 
 

@@ -7,6 +7,7 @@ statement than the one that locks: within one, the answer would be from before t
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
@@ -28,6 +29,7 @@ class Picked:
     steps: Steps = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
+    plans: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # by job; see `swift_picking.cursor_of`
 
 
 def pick(now: datetime, limit: int) -> Picked:
@@ -40,7 +42,8 @@ def _swiftly(now: datetime, limit: int) -> Picked:
     if not jobs:
         return Picked(found)
     facts = swift_picking.read(rows, jobs)
-    return Picked(found, facts.rows, facts.starts, facts.steps, facts.broken, _busy(facts.starts))
+    busy = _busy(facts.starts)
+    return Picked(found, facts.rows, facts.starts, facts.steps, facts.broken, busy, facts.plans)
 
 
 def pick_by_orm(now: datetime, limit: int) -> Picked:

@@ -9,10 +9,13 @@ instead of 30 ms.
 import json
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db import connection
 
+from occurrences import cursors
 from occurrences.due import Due
+from occurrences.models import Cursor
 from occurrences.opening import Steps, Stored, resolved
 
 ROWS = """
@@ -31,20 +34,26 @@ CURSORS = """
         ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
     ) AS free
     """
-# First the columns of Due, then those of Stored.
+# First the columns of Due, then those of Stored, then what planning will ask about the job. The jobs are
+# compared as text, so that nobody looks for rows by them: a job has a long history.
 FACTS = """
     SELECT o.id::text, o.job_id::text, o.cause, o.scheduled_for, o.run_at, o.expires_at, o.exclusive, o.pool,
         o.priority, o.config ->> 'overlap', o.config ->> 'mode', o.overrides::text, o.only_tasks::text,
         job.name, job.schedule, job.enabled, job.paused_at, job.removed_at,
-        cursor.starts, task.id::text, task.name, task.position, job.config::text, task.config::text
+        cursor.starts, task.id::text, task.name, task.position, job.config::text, task.config::text,
+        cursor.settled_until, cursor.planned_until, cursor.plan_at, cursor.problem,
+        job.origin, job.version, job.created_at, job.updated_at
     FROM occurrences_occurrence o
     JOIN occurrences_cursor cursor ON cursor.job_id = o.job_id
     JOIN jobs_job job ON job.id = o.job_id
     LEFT JOIN jobs_task task ON task.job_id = o.job_id AND task.retired_at IS NULL
-    WHERE o.id = ANY(%s::uuid[]) AND o.job_id = ANY(%s::uuid[]) AND o.state = 'pending'
+    WHERE o.id = ANY(%s::uuid[]) AND o.job_id::text = ANY(%s::text[]) AND o.state = 'pending'
     """
 WIDTH = len(Due._fields)
 OVERRIDES, ONLY_TASKS = Due._fields.index("overrides"), Due._fields.index("only_tasks")
+
+
+STORED = slice(WIDTH + 1, WIDTH + 6)
 
 
 class Facts(NamedTuple):
@@ -52,6 +61,7 @@ class Facts(NamedTuple):
     starts: dict[str, int]
     steps: Steps
     broken: set[str]
+    plans: dict[str, tuple[Any, ...]]
 
 
 def locked(now: datetime, limit: int) -> tuple[int, str, str | None]:
@@ -68,15 +78,26 @@ def read(rows: str, jobs: str) -> Facts:
     due: dict[str, Due] = {}
     starts: dict[str, int] = {}
     tasks: dict[str, Stored] = {}
+    plans: dict[str, tuple[Any, ...]] = {}
     for row in _rows(FACTS, rows, jobs):
         id_, job, task = row[0], row[1], row[WIDTH + 1]
         if id_ not in due:
             due[id_] = _due(row)
             starts[job] = row[WIDTH]
+            plans[job] = row
         if task is not None and task not in tasks:
-            tasks[task] = Stored(job, row[WIDTH - 5], *row[WIDTH + 1 :])
+            tasks[task] = Stored(job, row[WIDTH - 5], *row[STORED])
     steps, broken = resolved(sorted(tasks.values(), key=_position))
-    return Facts(list(due.values()), starts, steps, broken)
+    return Facts(list(due.values()), starts, steps, broken, plans)
+
+
+def cursor_of(row: tuple[Any, ...]) -> Cursor:
+    """The cursor and the job of a row that `read` has read: made only where somebody plans."""
+    settled, planned, plan_at, problem, origin, version, created, updated = row[STORED.stop :]
+    name, schedule, enabled, paused, removed, starts = row[WIDTH - 5 : WIDTH + 1]
+    config = json.loads(row[STORED.stop - 2])
+    job = (name, schedule, config, origin, version, enabled, paused, removed, created, updated)
+    return cursors.made((UUID(row[1]), settled, planned, plan_at, problem, starts, *job))
 
 
 def _due(row: tuple[Any, ...]) -> Due:
