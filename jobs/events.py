@@ -13,6 +13,7 @@ class Event(StrEnum):
     OCCURRENCE_RECOVERED = "occurrence.recovered"
     OCCURRENCE_FINISHED = "occurrence.finished"
     OCCURRENCE_STALE = "occurrence.stale"
+    OCCURRENCES_PRUNED = "occurrences.pruned"
     HOOK_FAILED = "hook.failed"
     RUN_DISPATCH_FAILED = "run.dispatch_failed"
     RUN_RESENT = "run.resent"

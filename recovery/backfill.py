@@ -22,19 +22,15 @@ from occurrences.materialize import create_missing, new_occurrence
 from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.states import OccurrenceState
 from recovery.audit import Asked, note
+from recovery.holding import held
 from recovery.models import Action
-from schedules import FixedDelay
+from recovery.span import Span
+from schedules import FixedDelay, Schedule
 
 BATCH = 1000
 MOST = 100_000
 MICROSECOND = timedelta(microseconds=1)
 Progress = Callable[[int], object]
-
-
-@dataclass(frozen=True)
-class Span:
-    since: datetime
-    until: datetime
 
 
 @dataclass(frozen=True)
@@ -48,17 +44,18 @@ class Backfilled:
     last: datetime | None = None
 
 
-def backfill(
+def backfill(  # noqa: PLR0913 - one request
     job: Job,
     span: Span,
     *,
     asked: Asked,
     now: datetime,
     dry_run: bool = False,
+    most: int = MOST,
     progress: Progress = lambda _count: None,
 ) -> Backfilled:
-    """Both ends included, nothing after now: what lies ahead is planned anyway."""
-    _check(job, span)
+    """Both ends included, nothing after now: what lies ahead is planned anyway. `most` is refused beyond."""
+    _check(job, span, now)
     schedule, config = schedule_of(job), job_config(job)
     if isinstance(schedule, FixedDelay):
         raise DefinitionError(
@@ -66,12 +63,10 @@ def backfill(
         )
     settled = Cursor.objects.values_list("settled_until", flat=True).get(job=job)
     done = Backfilled()
-    for batch in _batches(schedule.between(span.since - MICROSECOND, min(span.until, settled, now))):
+    until = min(span.until, settled, now)
+    _refuse_too_many(schedule, span, until, most)
+    for batch in _batches(schedule.between(span.since - MICROSECOND, until)):
         missing, existing = _without_row(job, batch)
-        if done.made + len(missing) > MOST:
-            raise DefinitionError(
-                "--to", span.until.isoformat(), f"more than {MOST} instants; fill in a part of it"
-            )
         if missing and not dry_run:
             # Due at once, and in their order, also across batches.
             _write(job, config, missing, asked, now=now, run_at=now + done.made * MICROSECOND)
@@ -86,12 +81,17 @@ def backfill(
     return done
 
 
-def _check(job: Job, span: Span) -> None:
+def _check(job: Job, span: Span, now: datetime) -> None:
     if job.removed or job.origin == Origin.POLLING:
         raise PunctualError(f"{job.name}: it is not planned by beats; there is nothing to backfill")
-    if span.since > span.until:
-        reason = f"expected an instant before {span.until.isoformat()}"
-        raise DefinitionError("--from", span.since.isoformat(), reason)
+    span.checked(now)
+
+
+def _refuse_too_many(schedule: Schedule, span: Span, until: datetime, most: int) -> None:
+    """Before anything is written: half a range would be hard to tell from a whole one."""
+    if next(islice(schedule.between(span.since - MICROSECOND, until), most, None), None) is not None:
+        reason = f"the schedule names more than {most:,} instants in this range; fill in a part of it"
+        raise DefinitionError("to", span.until.isoformat(), reason)
 
 
 def _batches(instants: Iterator[datetime]) -> Iterator[list[datetime]]:
@@ -130,12 +130,21 @@ def _write(
     run_at: datetime,
 ) -> None:
     with transaction.atomic():
+        held([job.id], waits=True)
+        there = _unpruned(missing)
         create_missing(
-            _row(job, config, instant, holder, asked, now=now, run_at=run_at + order * MICROSECOND)
-            for order, (instant, holder) in enumerate(missing)
+            _row(job, config, instant, there.get(instant), asked, now=now, run_at=run_at + n * MICROSECOND)
+            for n, (instant, _) in enumerate(missing)
         )
         span = {"job": job.name, "from": missing[0][0].isoformat(), "to": missing[-1][0].isoformat()}
         note(Action.BACKFILL, asked, count=len(missing), now=now, details=span)
+
+
+def _unpruned(missing: Sequence[tuple[datetime, Occurrence | None]]) -> dict[datetime, Occurrence]:
+    """The ranges that can still be referred to, by the instants in them."""
+    ranges = {holder.id for _, holder in missing if holder is not None}
+    there = set(Occurrence.objects.filter(id__in=ranges).values_list("id", flat=True)) if ranges else set()
+    return {instant: holder for instant, holder in missing if holder is not None and holder.id in there}
 
 
 def _row(  # noqa: PLR0913 - facts of one row

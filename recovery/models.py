@@ -27,6 +27,10 @@ class Audit(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        permissions = [
+            ("backfill_job", "Can fill in past occurrences of a job"),
+            ("prune_job", "Can delete what is older than a job's retention"),
+        ]
         verbose_name = "audit entry"
         verbose_name_plural = "audit entries"
 
@@ -41,7 +45,7 @@ class Counter(models.TextChoices):
 
 
 class Tally(models.Model):
-    """Rows that were pruned, counted: written in the transaction that deletes them, only ever added."""
+    """Rows that were pruned, counted: written in the transaction that deletes them; it only ever grows."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+", db_index=False)
     counter = models.CharField(max_length=12, choices=Counter)
@@ -51,7 +55,7 @@ class Tally(models.Model):
 
     class Meta:
         indexes = [
-            # Totals: `GROUP BY counter, job, task, label`; and folding the rows of a job into one.
+            # Totals: `GROUP BY counter, job, task, label`; and a job's own, to add to them.
             models.Index(fields=["counter", "job"], name="tally_of_job"),
         ]
 
@@ -60,10 +64,29 @@ class Tally(models.Model):
 
 
 class Pruned(models.Model):
-    """How far back a job's instants may be gone, so that nobody takes them for lost."""
+    """How far back a job's instants may be gone, so that nobody takes them for lost.
+
+    Its row is the mutex of pruning a job: whoever holds it deletes and counts, nobody else does.
+    """
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="+")
     until = models.DateTimeField()
 
     def __str__(self) -> str:
         return f"until {self.until}"
+
+
+class PruneRound(models.Model):
+    """Where the beats' pruning is on its way through all jobs. One row: whoever holds it goes on from there.
+
+    Without a job a new round begins; `at` and `row` are set in the middle of a job.
+    """
+
+    due_at = models.DateTimeField(help_text="When somebody has to go on.")
+    began_at = models.DateTimeField(help_text="When this round began.")
+    job = models.UUIDField(null=True, help_text="The job it has come to.")
+    at = models.DateTimeField(null=True, help_text="The instant of the row it looked at last.")
+    row = models.UUIDField(null=True, help_text="The row it looked at last.")
+
+    def __str__(self) -> str:
+        return f"due {self.due_at}"

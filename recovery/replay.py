@@ -2,27 +2,32 @@
 
 The new id follows from the parent and the request's key, so asking twice with one key (a double
 click, a command that was repeated) makes it once, and another key makes another one. What is made
-goes through the normal doors: pools hold it, and an occurrence under way makes it wait.
+goes through the normal doors: pools hold it, and an occurrence under way makes it wait. Many run in the
+order they are given in.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from uuid import UUID, uuid4, uuid5
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
-from jobs.models import Job
+from jobs.models import Job, Origin
 from jobs.scheduling import job_config
 from occurrences.materialize import create_missing, new_occurrence
-from occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun
+from occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
 from occurrences.states import OCCURRENCE_FINAL, RunState
 from recovery.audit import Asked, note
+from recovery.holding import held
 from recovery.models import Action
 
 BATCH = 500
 NOT_DONE = (RunState.DLQ, RunState.CANCELED)
+MICROSECOND = timedelta(microseconds=1)
+Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -34,45 +39,63 @@ class Replayed:
 
 
 def replay(
-    ids: Collection[UUID], *, asked: Asked, now: datetime, failed_only: bool = False, key: str | None = None
+    ids: Iterable[UUID],
+    *,
+    asked: Asked,
+    now: datetime,
+    failed_only: bool = False,
+    key: str | None = None,
+    progress: Progress = lambda _count: None,
 ) -> Replayed:
     """`failed_only` runs the tasks that did not succeed; `key` identifies the request."""
     request = key or str(uuid4())
+    order = {id_: place for place, id_ in enumerate(dict.fromkeys(ids))}
     made: list[UUID] = []
-    found = 0
-    for batch in batches(sorted(set(ids))):
+    for batch in batches(order):
         with transaction.atomic():
-            parents = list(Occurrence.objects.filter(id__in=batch).select_related("job").order_by("id"))
             rows = [
                 again(parent, tasks, asked, now, uuid5(parent.id, f"replay:{request}"))
-                for parent, tasks in _repeatable(parents, failed_only=failed_only)
+                for parent, tasks in _repeatable(_parents(batch, order), failed_only=failed_only)
             ]
-            fresh = insert(rows)
-            found += len(rows)
-            made += [row.id for row in rows]
-            if fresh:
-                details = {
-                    "key": request,
-                    "failed_only": failed_only,
-                    "of": [str(row.parent_id) for row in rows],
-                }
+            for row in rows:
+                row.run_at += order[_parent(row)] * MICROSECOND
+            if fresh := insert(rows):
+                of = [str(row.parent_id) for row in rows]
+                details = {"key": request, "failed_only": failed_only, "of": of}
                 note(Action.REPLAY, asked, count=fresh, now=now, details=details)
-    return Replayed(tuple(made), refused=len(set(ids)) - found)
+        made += [row.id for row in rows]
+        progress(len(batch))
+    return Replayed(tuple(made), refused=len(order) - len(made))
 
 
-def replayable(rows: OccurrenceQuerySet) -> OccurrenceQuerySet:
-    """Over, one instant, and of a job that still exists."""
-    return rows.filter(state__in=OCCURRENCE_FINAL, spans_until=None, job__removed_at=None).exclude(
-        job__origin="polling"
-    )
+def _parents(ids: Collection[UUID], order: Mapping[UUID, int]) -> list[Occurrence]:
+    """In the order asked for. Held, so that nobody prunes what the new ones are about to refer to."""
+    rows = Occurrence.objects.filter(id__any=ids)
+    held(set(rows.order_by().values_list("job_id", flat=True).distinct()), waits=True)
+    return sorted(rows.select_related("job"), key=lambda row: order[row.id])
+
+
+def _parent(row: Occurrence) -> UUID:
+    assert row.parent_id is not None  # noqa: S101 - `again` sets it
+    return row.parent_id
+
+
+def replayable(rows: OccurrenceQuerySet, *, failed_only: bool = False) -> OccurrenceQuerySet:
+    """Over, one instant, of a job that still exists, and with a task that failed if only those are wanted."""
+    over = rows.filter(state__in=OCCURRENCE_FINAL, spans_until=None, job__removed_at=None)
+    ours = over.exclude(job__origin=Origin.POLLING)
+    return ours.filter(Exists(_failed().filter(occurrence=OuterRef("pk")))) if failed_only else ours
+
+
+def _failed() -> TaskRunQuerySet:
+    return TaskRun.objects.filter(state__in=NOT_DONE, task__retired_at=None)
 
 
 def _repeatable(
     parents: Sequence[Occurrence], *, failed_only: bool
 ) -> Iterator[tuple[Occurrence, list[UUID] | None]]:
-    allowed = set(
-        replayable(Occurrence.objects.filter(id__in=[row.id for row in parents])).values_list("id", flat=True)
-    )
+    wanted = Occurrence.objects.filter(id__any=[row.id for row in parents])
+    allowed = set(replayable(wanted).values_list("id", flat=True))
     failed = _failed_tasks(parents) if failed_only else {}
     for parent in parents:
         if parent.id not in allowed:
@@ -85,11 +108,9 @@ def _repeatable(
 
 
 def _failed_tasks(parents: Sequence[Occurrence]) -> dict[UUID, list[UUID]]:
-    rows = TaskRun.objects.filter(occurrence__in=[row.id for row in parents], state__in=NOT_DONE)
+    rows = _failed().filter(occurrence__any=[row.id for row in parents]).order_by("position")
     found: dict[UUID, list[UUID]] = {}
-    for owner, task in (
-        rows.filter(task__retired_at=None).order_by("position").values_list("occurrence_id", "task_id")
-    ):
+    for owner, task in rows.values_list("occurrence_id", "task_id"):
         found.setdefault(owner, []).append(task)
     return found
 

@@ -1,25 +1,25 @@
 """Finished occurrences older than their job's retention → deleted, counted first (REC-6).
 
-Counts and deletion are one transaction, so a counter that adds tallies to what is left never falls.
-An instant does not come back: the cursor has passed it. Dead letters nobody has dealt with stay.
+Beats do it by themselves, a few rows at a time (`pruning`); this is for whoever will not wait. An
+instant does not come back: the cursor has passed it. Dead letters nobody has dealt with stay.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Exists, Max, OuterRef, Sum
-from django.db.models.functions import Coalesce
 
 from jobs.errors import PunctualError
 from jobs.models import Job
 from jobs.scheduling import job_config
-from occurrences.models import Attempt, Cause, IdempotencyKey, Occurrence, OccurrenceQuerySet, TaskRun
+from occurrences.models import Occurrence, OccurrenceQuerySet
 from occurrences.states import OCCURRENCE_FINAL
-from recovery.models import Counter, Pruned, Tally
+from recovery.audit import Asked, note
+from recovery.erasing import erase, without_dead_letters
+from recovery.models import Action
+from recovery.oldest import Keeps, Old, oldest
 
 BATCH = 1000
 Progress = Callable[[int], object]
@@ -27,99 +27,89 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Kept:
-    """One job's retention, applied."""
+    """One job's retention, applied. `more`: there is more, and nobody wanted all of it."""
 
     job: str
     cutoff: datetime
     pruned: int
+    more: bool = False
+
+
+def cutoff_of(job: Job, now: datetime) -> datetime | None:
+    """None: the job keeps everything."""
+    try:
+        retention = job_config(job).retention
+        return None if retention is None else now - retention
+    except PunctualError:  # what is wrong with it is recorded by planning; nothing is deleted on a guess
+        return None
 
 
 def prune(
-    job: Job, *, now: datetime, dry_run: bool = False, progress: Progress = lambda _count: None
+    job: Job,
+    *,
+    asked: Asked,
+    now: datetime,
+    most: int | None = None,
+    progress: Progress = lambda _count: None,
 ) -> Kept | None:
-    """None: the job keeps everything. Safe beside beats, workers and other prunes."""
-    try:
-        retention = job_config(job).retention
-    except PunctualError:  # what is wrong with it is recorded by planning; nothing is deleted on a guess
+    """None: the job keeps everything. Safe beside beats, workers and other prunes; `most` ends it early."""
+    cutoff = cutoff_of(job, now)
+    if cutoff is None:
         return None
-    if retention is None:
-        return None
-    cutoff = now - retention
-    old = _old(job, cutoff)
-    if dry_run:
-        return Kept(job.name, cutoff, old.count())
-    total = 0
-    while done := _prune_batch(job, old):
-        total += done
-        progress(done)
-    return Kept(job.name, cutoff, total)
+    total, place = 0, Keeps(job.id, cutoff)
+    while most is None or total < most:
+        size = BATCH if most is None else min(BATCH, most - total)
+        rows = oldest([place], size)
+        gone = _gone(job, place, rows, asked, now)
+        total += gone
+        progress(gone)
+        if len(rows) < size:
+            return Kept(job.name, cutoff, total)
+        place = Keeps(job.id, cutoff, since=rows[-1].scheduled_for, after=rows[-1].id)
+    return Kept(job.name, cutoff, total, more=bool(oldest([place], 1)))
 
 
-def _old(job: Job, cutoff: datetime) -> OccurrenceQuerySet:
-    dead = TaskRun.objects.dead().filter(occurrence=OuterRef("pk"))
-    rows = Occurrence.objects.filter(job=job, scheduled_for__lt=cutoff, state__in=OCCURRENCE_FINAL)
-    return rows.filter(~Exists(dead), finished_at__lt=cutoff, finalized_at__isnull=False)
-
-
-def _prune_batch(job: Job, old: OccurrenceQuerySet) -> int:
+def _gone(job: Job, place: Keeps, rows: list[Old], asked: Asked, now: datetime) -> int:
     with transaction.atomic():
-        rows = old.order_by("scheduled_for", "id").select_for_update(of=("self",), skip_locked=True)
-        ids = list(rows.values_list("id", flat=True)[:BATCH])
-        if not ids:
-            return 0
-        _count(job, ids)
-        reached = Occurrence.objects.filter(id__in=ids).aggregate(
-            at=Max(Coalesce("spans_until", "scheduled_for"))
-        )["at"]
-        _remember(job, reached)
-        _delete(ids)
-    return len(ids)
+        done = erase([row for row in rows if row.over(place.cutoff)], waits=True).get(job.id, 0)
+        if done:
+            details = {"job": job.name, "older_than": place.cutoff.isoformat()}
+            note(Action.PRUNE, asked, count=done, now=now, details=details)
+    return done
 
 
-def _count(job: Job, ids: Sequence[UUID]) -> None:
-    gone = Occurrence.objects.filter(id__in=ids).order_by()
-    attempts = Attempt.objects.filter(run__occurrence__in=ids).order_by()
-    counted = [
-        *_tallies(job, Counter.OCCURRENCES, gone.values_list("state").annotate(Sum("instants"))),
-        *_tallies(
-            job,
-            Counter.RECOVERIES,
-            gone.filter(cause=Cause.RECOVERY).values_list("config__recovery").annotate(Count("pk")),
-        ),
-        *_tallies(
-            job, Counter.ATTEMPTS, attempts.values_list("run__task__name", "state").annotate(Count("pk"))
-        ),
-    ]
-    Tally.objects.bulk_create(counted)
+def prunable(job: Job, cutoff: datetime) -> OccurrenceQuerySet:
+    """What would go, all of it: ask for it where waiting is no matter, or bound it."""
+    rows = Occurrence.objects.filter(job=job, scheduled_for__lt=cutoff, state__in=OCCURRENCE_FINAL)
+    return without_dead_letters(rows.filter(finished_at__lt=cutoff, finalized_at__isnull=False))
 
 
-def _tallies(job: Job, counter: Counter, rows: Any) -> list[Tally]:
-    return [
-        Tally(
-            job=job,
-            counter=counter,
-            task=key[0] if len(key) > 1 else "",
-            label=key[-1] or "unknown",
-            count=count,
+@dataclass(frozen=True)
+class Outlook:
+    """How many rows would go, of so many looked at; `more`: there are rows nobody looked at."""
+
+    count: int = 0
+    more: bool = False
+    jobs: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+def outlook(jobs: list[Keeps], most: int) -> Outlook:
+    """At the price of `most` rows at most, however many there are."""
+    cutoffs = {one.job_id: one.cutoff for one in jobs}
+    rows = oldest(jobs, most)
+    over = [row for row in rows if row.over(cutoffs[row.job_id])]
+    free: set[UUID] = set(
+        without_dead_letters(Occurrence.objects.filter(id__any=[row.id for row in over])).values_list(
+            "id", flat=True
         )
-        for *key, count in rows
-    ]
-
-
-def _remember(job: Job, until: datetime) -> None:
-    """Only ever forward. The row is made first, so that the guarded update always finds one."""
-    Pruned.objects.bulk_create([Pruned(job=job, until=until)], ignore_conflicts=True)
-    Pruned.objects.filter(job=job, until__lt=until).update(until=until)
-
-
-def _delete(ids: Collection[UUID]) -> None:
-    """Children first, without loading a row. What repeated one of them loses its link, not its life."""
-    for rows in (
-        Attempt.objects.filter(run__occurrence__in=ids),
-        TaskRun.objects.filter(occurrence__in=ids),
-        IdempotencyKey.objects.filter(occurrence__in=ids),
-    ):
-        rows._raw_delete(rows.db)  # noqa: SLF001 - Django's own fast path; nothing refers to these
-    Occurrence.objects.filter(parent__in=ids).update(parent=None)
-    gone = Occurrence.objects.filter(id__in=ids)
-    gone._raw_delete(gone.db)  # noqa: SLF001
+    )
+    going = [row for row in over if row.id in free]
+    return Outlook(
+        count=len(going),
+        more=len(rows) == most,
+        jobs=len({row.job_id for row in going}),
+        first=min((row.scheduled_for for row in going), default=None),
+        last=max((row.reached for row in going), default=None),
+    )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from execution.dispatch import dispatch
+from recovery.pruning import prune_some
 from recovery.reaper import reap
 from recovery.replaced import end_replaced
 from recovery.resend import resend
@@ -21,6 +22,7 @@ class Swept:
     resent: int
     asked: int
     admitted: int
+    pruned: int = 0
 
 
 def run_once(now: datetime) -> Swept:
@@ -37,4 +39,5 @@ def run_once(now: datetime) -> Swept:
         resent=resent.unsent + resent.lost,
         asked=ask_to_settle(now, just_ended=(*reaped.settled.finished, *stale.finished, *replaced.finished)),
         admitted=len(admitted),
+        pruned=prune_some(now),  # last: whatever comes of it, what is abandoned has been returned
     )

@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 
 from jobs import control
 from jobs.clock import database_now
@@ -13,11 +14,12 @@ from jobs.progress import Progress
 from jobs.verbs import Answer, Options, Row, Verb
 from occurrences.materialize import plan_due
 from recovery import sweep
-from recovery.audit import Asked, note
-from recovery.backfill import Span, backfill
+from recovery.audit import Asked
+from recovery.backfill import backfill
 from recovery.catchup import CaughtUp, catch_up
-from recovery.models import Action
-from recovery.retention import prune
+from recovery.retention import cutoff_of, prunable, prune
+from recovery.span import Span
+from recovery.verbs.acting import acting
 from recovery.verbs.reading import asked, asking, instant
 
 
@@ -31,10 +33,10 @@ def backfill_arguments(parser: ArgumentParser) -> None:
 
 def backfill_one(options: Options) -> Answer:
     span = Span(instant("--from", options["since"]), instant("--to", options["until"]))
-    now = database_now()
-    done = backfill(
-        control.get(options["job"]), span, asked=asked(options), now=now, dry_run=options["dry_run"]
-    )
+    fill = partial(backfill, control.get(options["job"]), span, asked=asked(options), now=database_now())
+    done = fill(dry_run=True)
+    if not options["dry_run"]:
+        done = fill(progress=Progress(sys.stderr, done.instants, "filling in"))
     return Answer([asdict(done) | {"dry_run": options["dry_run"]}], single=True, line=_pairs)
 
 
@@ -44,8 +46,7 @@ def _pairs(row: Row) -> str:
 
 def prune_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--job", help="only this job")
-    parser.add_argument("--dry-run", action="store_true", help="only say how many")
-    asking(parser)
+    acting(parser)
 
 
 def prune_all(options: Options) -> Answer:
@@ -55,14 +56,16 @@ def prune_all(options: Options) -> Answer:
 
 
 def _pruned(jobs: Iterator[Job], now: datetime, by: Asked, *, dry_run: bool) -> Iterator[Row]:
-    total = 0
     for job in jobs:
-        kept = prune(job, now=now, dry_run=dry_run, progress=Progress(sys.stderr, 0, job.name))
-        if kept is not None and kept.pruned:
-            total += kept.pruned
-            yield {"job": kept.job, "older_than": kept.cutoff.isoformat(), "occurrences": kept.pruned}
-    if total and not dry_run:
-        note(Action.PRUNE, by, count=total, now=now, details={})
+        cutoff = cutoff_of(job, now)
+        if cutoff is None:
+            continue
+        count = prunable(job, cutoff).count()
+        if count and not dry_run:
+            kept = prune(job, asked=by, now=now, progress=Progress(sys.stderr, count, job.name))
+            count = kept.pruned if kept else 0
+        if count:
+            yield {"job": job.name, "older_than": cutoff.isoformat(), "occurrences": count}
 
 
 def recover(_options: Options) -> Answer:

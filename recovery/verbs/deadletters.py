@@ -1,30 +1,18 @@
 """Verbs about dead letters: list, show, replay, purge."""
 
-import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
-from typing import Protocol
 
 from jobs.clock import database_now
 from jobs.durations import duration
 from jobs.errors import DefinitionError, PunctualError
 from jobs.ids import shown
-from jobs.progress import Progress
 from jobs.verbs import Answer, Options, Row, Verb
 from occurrences.models import TaskRun
-from recovery.audit import Asked
-from recovery.deadletters import Dealt, Wanted, dead, grouped, purge_dead, replay_dead
-from recovery.verbs.reading import asked, asking, identifier
-
-SHOWN = 50
-
-
-class Step(Protocol):
-    def __call__(
-        self, wanted: Wanted, *, asked: Asked, now: datetime, progress: Callable[[int], object]
-    ) -> Dealt: ...
+from recovery.deadletters import Wanted, dead, grouped, purge_dead, replay_dead
+from recovery.verbs.acting import acted, listed, listing, several
+from recovery.verbs.reading import identifier
 
 
 def choosing(parser: ArgumentParser) -> None:
@@ -53,16 +41,16 @@ def wanted(options: Options, now: datetime) -> Wanted:
 
 def list_arguments(parser: ArgumentParser) -> None:
     choosing(parser)
-    parser.add_argument("-n", type=int, default=SHOWN, help=f"at most so many (default {SHOWN})")
+    listing(parser)
     parser.add_argument("--groups", action="store_true", help="one line for each error, the commonest first")
 
 
 def list_some(options: Options) -> Answer:
-    which = wanted(options, database_now())
+    which, most = wanted(options, database_now()), listed(options)
     if options["groups"]:
-        return Answer(asdict(group) for group in grouped(which)[: options["n"]])
+        return Answer(asdict(group) for group in grouped(which)[:most])
     rows = dead(which).select_related("occurrence__job", "task")
-    return Answer(map(brief, rows[: options["n"]]))
+    return Answer(map(brief, rows[:most]))
 
 
 def brief(run: TaskRun) -> Row:
@@ -103,37 +91,35 @@ def text(row: Row) -> str:
     return "\n".join(lines)
 
 
-def several(parser: ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="*", metavar="ID", help="ids of runs, with or without run_")
+def some(parser: ArgumentParser) -> None:
+    several(parser, "run")
     choosing(parser)
     parser.add_argument("--all", action="store_true", help="every dead letter there is")
-    parser.add_argument("--dry-run", action="store_true", help="only say how many")
-    asking(parser)
 
 
-def _chosen(options: Options, now: datetime) -> Wanted:
-    which = wanted(options, now)
+def _chosen(options: Options) -> Wanted:
+    """By id, by a filter, or all: nobody acts on everything by leaving something out."""
+    which = wanted(options, database_now())
     if which == Wanted() and not options["all"]:
         raise DefinitionError("ids", "", "expected ids, a filter such as --job, or --all")
     return which
 
 
 def replay(options: Options) -> Answer:
-    return _deal(options, "replayed", replay_dead)
+    which = _chosen(options)
+    return acted(
+        options,
+        "replayed",
+        count=dead(which).count,
+        do=lambda doing: replay_dead(which, **vars(doing)).count,
+    )
 
 
 def purge(options: Options) -> Answer:
-    return _deal(options, "purged", purge_dead)
-
-
-def _deal(options: Options, done: str, step: Step) -> Answer:
-    now = database_now()
-    which = _chosen(options, now)
-    count = dead(which).count()
-    if options["dry_run"]:
-        return Answer([{"result": f"would be {done}", "count": count}])
-    dealt = step(which, asked=asked(options), now=now, progress=Progress(sys.stderr, count, done))
-    return Answer([{"result": done, "count": dealt.count}])
+    which = _chosen(options)
+    return acted(
+        options, "purged", count=dead(which).count, do=lambda doing: purge_dead(which, **vars(doing)).count
+    )
 
 
 VERBS = {
@@ -141,7 +127,7 @@ VERBS = {
     for verb in (
         Verb("list", "newest first, or grouped by error", list_some, list_arguments),
         Verb("show", "one dead letter with its attempts and tracebacks", show, one),
-        Verb("replay", "run them again, each as a new occurrence of its task", replay, several),
-        Verb("purge", "take them off the list; the ledger keeps them", purge, several),
+        Verb("replay", "run them again, each as a new occurrence of its task", replay, some),
+        Verb("purge", "take them off the list; the ledger keeps them", purge, some),
     )
 }

@@ -1,7 +1,8 @@
 """Verbs about occurrences: list, show, cancel, skip, replay."""
 
+import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -9,15 +10,15 @@ from jobs import control
 from jobs.clock import database_now
 from jobs.errors import DefinitionError, PunctualError
 from jobs.ids import shown
+from jobs.progress import Progress
 from jobs.verbs import Answer, Options, Row, Verb
 from occurrences.models import Occurrence, OccurrenceQuerySet
 from occurrences.states import OccurrenceState
 from recovery.operate import cancel_occurrences, skip_occurrences
+from recovery.ranges import repeated
 from recovery.replay import replay, replayable
-from recovery.verbs.reading import asked, asking, identifier, optional_instant
-
-SHOWN = 50
-MOST = 100_000
+from recovery.verbs.acting import MOST, Doing, acted, listed, listing, several
+from recovery.verbs.reading import asked, identifier, optional_instant
 
 
 def choosing(parser: ArgumentParser) -> None:
@@ -42,14 +43,12 @@ def chosen(options: Options) -> OccurrenceQuerySet:
 
 def list_arguments(parser: ArgumentParser) -> None:
     choosing(parser)
-    parser.add_argument("-n", type=int, default=SHOWN, help=f"at most so many (default {SHOWN})")
+    listing(parser)
 
 
 def list_some(options: Options) -> Answer:
-    if not 1 <= options["n"] <= MOST:
-        raise DefinitionError("-n", options["n"], f"expected 1 to {MOST}")
-    rows = chosen(options).select_related("job").order_by("-scheduled_for", "-id")[: options["n"]]
-    return Answer(map(brief, rows))
+    rows = chosen(options).select_related("job").order_by("-scheduled_for", "-id")
+    return Answer(map(brief, rows[: listed(options)]))
 
 
 def brief(row: Occurrence) -> Row:
@@ -119,15 +118,13 @@ def text(row: Row) -> str:
     return "\n".join(lines)
 
 
-def several(parser: ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="*", metavar="ID", help="ids, with or without occ_")
+def some(parser: ArgumentParser) -> None:
+    several(parser, "occ")
     choosing(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say how many")
-    asking(parser)
 
 
 def replay_arguments(parser: ArgumentParser) -> None:
-    several(parser)
+    some(parser)
     parser.add_argument("--failed-only", action="store_true", help="only the tasks that did not succeed")
     parser.add_argument("--key", help="identifies this request: repeating it with the same key adds nothing")
 
@@ -142,12 +139,19 @@ def _wanted(options: Options) -> OccurrenceQuerySet:
 
 
 def replay_some(options: Options) -> Answer:
-    rows = replayable(_wanted(options))
+    """What is named by id may be a replay itself; a range leaves out what repeats it."""
+    which = replayable if options["ids"] else repeated
+    rows = which(_wanted(options), failed_only=options["failed_only"])
     if options["dry_run"]:
-        return Answer([{"result": "would replay", "count": rows.count()}])
-    ids = list(rows.order_by("scheduled_for").values_list("id", flat=True)[:MOST])
+        return acted(options, "replayed", count=rows.count, do=lambda _: 0)
+    ids = _ids(rows.order_by("scheduled_for", "id"))
     done = replay(
-        ids, asked=asked(options), now=database_now(), failed_only=options["failed_only"], key=options["key"]
+        ids,
+        asked=asked(options),
+        now=database_now(),
+        failed_only=options["failed_only"],
+        key=options["key"],
+        progress=Progress(sys.stderr, len(ids), "replayed"),
     )
     return Answer(_made(done.made), closing=f"{len(done.made)} replayed, {done.refused} refused")
 
@@ -158,21 +162,23 @@ def _made(ids: tuple[UUID, ...]) -> Iterator[Row]:
 
 
 def cancel(options: Options) -> Answer:
-    rows = _wanted(options).active()
-    if options["dry_run"]:
-        return Answer([{"result": "would cancel", "count": rows.count()}])
-    ids = list(rows.values_list("id", flat=True)[:MOST])
-    done = cancel_occurrences(ids, asked=asked(options), now=database_now())
-    return Answer([{"result": "canceled", "count": done}])
+    return _ended(options, "canceled", _wanted(options).active(), cancel_occurrences)
 
 
 def skip(options: Options) -> Answer:
-    rows = _wanted(options).filter(state__in=(OccurrenceState.PENDING, OccurrenceState.QUEUED))
-    if options["dry_run"]:
-        return Answer([{"result": "would skip", "count": rows.count()}])
-    ids = list(rows.values_list("id", flat=True)[:MOST])
-    done = skip_occurrences(ids, asked=asked(options), now=database_now())
-    return Answer([{"result": "skipped", "count": done}])
+    waiting = _wanted(options).filter(state__in=(OccurrenceState.PENDING, OccurrenceState.QUEUED))
+    return _ended(options, "skipped", waiting, skip_occurrences)
+
+
+def _ended(options: Options, done: str, rows: OccurrenceQuerySet, step: Callable[..., int]) -> Answer:
+    def do(doing: Doing) -> int:
+        return step(_ids(rows.order_by("id")), **vars(doing))
+
+    return acted(options, done, count=rows.count, do=do)
+
+
+def _ids(rows: OccurrenceQuerySet) -> list[UUID]:
+    return list(rows.values_list("id", flat=True)[:MOST])
 
 
 VERBS = {
@@ -180,8 +186,8 @@ VERBS = {
     for verb in (
         Verb("list", "newest first, by job, state and time", list_some, list_arguments),
         Verb("show", "one occurrence with its runs and attempts", show, one),
-        Verb("cancel", "end what is under way; its functions are told", cancel, several),
-        Verb("skip", "do not run what is planned or waiting", skip, several),
+        Verb("cancel", "end what is under way; its functions are told", cancel, some),
+        Verb("skip", "do not run what is planned or waiting", skip, some),
         Verb("replay", "run again what is over, as new occurrences", replay_some, replay_arguments),
     )
 }

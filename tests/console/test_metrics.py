@@ -13,6 +13,7 @@ from console.models import Snapshot
 from console.totals import refreshed
 from occurrences.models import Cause, Occurrence
 from occurrences.states import AttemptState, OccurrenceState, RunState
+from recovery.audit import Asked
 from recovery.retention import prune
 from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
 
@@ -174,7 +175,7 @@ def test_counters_agree_with_the_ledger_after_a_prune(now: datetime) -> None:
     make_occurrence(job, now + 2 * MINUTE, OccurrenceState.MISSED, **facts)
     counted = {name: value for name, value in scraped(now + 5 * MINUTE).items() if name[0].endswith("_total")}
     later = now + timedelta(days=2)
-    prune(job, now=later)
+    prune(job, asked=Asked("ada"), now=later)
     assert not Occurrence.objects.exists()
     figures = scraped(later)
     kept = {name: figures[name] for name in counted}

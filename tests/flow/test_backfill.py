@@ -11,8 +11,9 @@ from jobs import Context, Job, control
 from jobs.errors import DefinitionError, PunctualError
 from occurrences.models import Cursor, Occurrence
 from recovery.audit import Asked
-from recovery.backfill import Backfilled, Span, backfill
+from recovery.backfill import Backfilled, backfill
 from recovery.models import Audit
+from recovery.span import Span
 from recovery.verify import verify
 from tests.harness import Harness
 
@@ -91,7 +92,7 @@ def test_a_missed_range_is_filled_in_beside_it(harness: Harness) -> None:
 
 
 def test_what_makes_no_sense_is_refused(hourly: Harness) -> None:
-    with pytest.raises(DefinitionError, match="expected an instant before"):
+    with pytest.raises(DefinitionError, match="expected an instant up to the end of the range"):
         fill(hourly, DAY + HOUR, DAY)
     job = control.get("job")
     job.removed_at = DAY

@@ -179,7 +179,7 @@ def test_the_command_replays_by_id_and_by_filter_and_says_first_how_many(harness
         "--by",
         "eve",
     ]
-    assert "would replay  1" in output(*command, "--dry-run")
+    assert "would be replayed  1" in output(*command, "--dry-run")
     assert Occurrence.objects.filter(cause="replay").count() == 0
     made = json.loads(output("occurrences", "replay", row.shown_id, "--json", "--key", "k", "--by", "eve"))
     assert made == json.loads(
