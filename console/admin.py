@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
+from console import doors
 from console.acts import offered
 from console.grid import grid_panel
 from console.history import histories, outcome_bars, p95
@@ -81,6 +82,7 @@ class OccurrenceBoard(OccurrenceAdmin):
     """With the buttons that recovery and execution answer to."""
 
     change_form_outer_before_template = "console/occurrence_buttons.html"
+    list_before_template = "console/occurrence_list.html"
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -110,6 +112,13 @@ class JobBoard(JobAdmin):
         if job is not None:
             attach_ledger([job])
         return job
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        job = context.get("original")
+        context["acts"] = [] if job is None else doors.offered(job, request)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description="last 20 outcomes")
     def outcomes(self, job: Any) -> SafeString | str:

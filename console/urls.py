@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import path
 
-from console import acts, dead, pages
+from console import acts, dead, entering, pages
 
 app_name = "console"
 urlpatterns = [
@@ -11,5 +11,7 @@ urlpatterns = [
     path("dead-letters/", admin.site.admin_view(dead.dead_letters), name="dead"),
     path("dead-letters/<slug:name>/", admin.site.admin_view(dead.deal), name="deal"),
     path("occurrence/<uuid:occurrence_id>/<slug:name>/", admin.site.admin_view(acts.act_on), name="act"),
+    path("job/<uuid:job_id>/<slug:name>/", admin.site.admin_view(entering.job_door), name="job_door"),
+    path("prune/", admin.site.admin_view(entering.prune_all), name="prune_all"),
     path("timeline/", admin.site.admin_view(pages.timeline), name="timeline"),
 ]

@@ -6,7 +6,7 @@ instants, so repeating a backfill adds nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -29,6 +29,7 @@ from schedules import FixedDelay, Schedule
 
 BATCH = 1000
 MOST = 100_000
+SHOWN = 50
 MICROSECOND = timedelta(microseconds=1)
 Progress = Callable[[int], object]
 
@@ -42,6 +43,7 @@ class Backfilled:
     existing: int = 0
     first: datetime | None = None
     last: datetime | None = None
+    existing_at: tuple[datetime, ...] = field(default=(), compare=False)  # the first few
 
 
 def backfill(  # noqa: PLR0913 - one request
@@ -61,21 +63,23 @@ def backfill(  # noqa: PLR0913 - one request
         raise DefinitionError(
             "schedule", job.schedule, "counts from the end of a run: it names no past instants"
         )
-    settled = Cursor.objects.values_list("settled_until", flat=True).get(job=job)
+    settled = Cursor.objects.values_list("settled_until", flat=True).filter(job=job).first()
     done = Backfilled()
-    until = min(span.until, settled, now)
+    until = min(span.until, settled or job.created_at, now)
     _refuse_too_many(schedule, span, until, most)
     for batch in _batches(schedule.between(span.since - MICROSECOND, until)):
         missing, existing = _without_row(job, batch)
+        shown = (*done.existing_at, *existing)[:SHOWN]
         if missing and not dry_run:
             # Due at once, and in their order, also across batches.
             _write(job, config, missing, asked, now=now, run_at=now + done.made * MICROSECOND)
         done = Backfilled(
             instants=done.instants + len(batch),
             made=done.made + len(missing),
-            existing=done.existing + existing,
+            existing=done.existing + len(existing),
             first=done.first or (missing[0][0] if missing else None),
             last=missing[-1][0] if missing else done.last,
+            existing_at=shown,
         )
         progress(len(batch))
     return done
@@ -99,8 +103,10 @@ def _batches(instants: Iterator[datetime]) -> Iterator[list[datetime]]:
         yield batch
 
 
-def _without_row(job: Job, batch: Sequence[datetime]) -> tuple[list[tuple[datetime, Occurrence | None]], int]:
-    """Instants to fill in, each with the missed range it lies in, and how many have a row."""
+def _without_row(
+    job: Job, batch: Sequence[datetime]
+) -> tuple[list[tuple[datetime, Occurrence | None]], list[datetime]]:
+    """Instants to fill in, each with the missed range it lies in, and those that have a row."""
     within = Q(scheduled_for__range=(batch[0], batch[-1])) | Q(
         scheduled_for__lt=batch[0], spans_until__gte=batch[0]
     )
@@ -110,14 +116,16 @@ def _without_row(job: Job, batch: Sequence[datetime]) -> tuple[list[tuple[dateti
     own = {row.scheduled_for for row in rows if row.spans_until is None}
     ranges = [row for row in rows if row.spans_until is not None]
     found: list[tuple[datetime, Occurrence | None]] = []
+    known: list[datetime] = []
     for instant in batch:
         holder = next(
             (row for row in ranges if row.scheduled_for <= instant <= (row.spans_until or instant)), None
         )
         if instant in own or (holder is not None and holder.state != OccurrenceState.MISSED):
-            continue
-        found.append((instant, holder))
-    return found, len(batch) - len(found)
+            known.append(instant)
+        else:
+            found.append((instant, holder))
+    return found, known
 
 
 def _write(

@@ -4,8 +4,8 @@ Beats do it by themselves, a few rows at a time (`pruning`); this is for whoever
 instant does not come back: the cursor has passed it. Dead letters nobody has dealt with stay.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -44,6 +44,12 @@ def cutoff_of(job: Job, now: datetime) -> datetime | None:
         return None
 
 
+def keeping(jobs: Iterable[Job], now: datetime) -> list[Keeps]:
+    """Those of them that do not keep everything."""
+    cutoffs = ((job, cutoff_of(job, now)) for job in jobs)
+    return [Keeps(job.id, cutoff) for job, cutoff in cutoffs if cutoff is not None]
+
+
 def prune(
     job: Job,
     *,
@@ -56,26 +62,56 @@ def prune(
     cutoff = cutoff_of(job, now)
     if cutoff is None:
         return None
-    total, place = 0, Keeps(job.id, cutoff)
+    told = {"job": job.name, "older_than": cutoff.isoformat()}
+    done = prune_jobs([Keeps(job.id, cutoff)], asked=asked, now=now, told=told, most=most, progress=progress)
+    return Kept(job.name, cutoff, done.pruned, more=done.more)
+
+
+@dataclass(frozen=True)
+class Gone:
+    pruned: int
+    more: bool = False
+
+
+def prune_jobs(
+    jobs: Sequence[Keeps],
+    *,
+    asked: Asked,
+    now: datetime,
+    told: Mapping[str, object],
+    most: int | None = None,
+    progress: Progress = lambda _count: None,
+) -> Gone:
+    """`jobs` in the order of their ids; `told` is for the audit."""
+    cutoffs = {one.job_id: one.cutoff for one in jobs}
+    total = 0
     while most is None or total < most:
         size = BATCH if most is None else min(BATCH, most - total)
-        rows = oldest([place], size)
-        gone = _gone(job, place, rows, asked, now)
+        rows = oldest(jobs, size)
+        gone = _erased([row for row in rows if row.over(cutoffs[row.job_id])], asked, now, told)
         total += gone
         progress(gone)
         if len(rows) < size:
-            return Kept(job.name, cutoff, total)
-        place = Keeps(job.id, cutoff, since=rows[-1].scheduled_for, after=rows[-1].id)
-    return Kept(job.name, cutoff, total, more=bool(oldest([place], 1)))
+            return Gone(total)
+        jobs = from_row(jobs, rows[-1])
+    return Gone(total, more=bool(oldest(jobs, 1)))
 
 
-def _gone(job: Job, place: Keeps, rows: list[Old], asked: Asked, now: datetime) -> int:
+def _erased(rows: Sequence[Old], asked: Asked, now: datetime, told: Mapping[str, object]) -> int:
     with transaction.atomic():
-        done = erase([row for row in rows if row.over(place.cutoff)], waits=True).get(job.id, 0)
+        done = sum(erase(rows, waits=True).values())
         if done:
-            details = {"job": job.name, "older_than": place.cutoff.isoformat()}
-            note(Action.PRUNE, asked, count=done, now=now, details=details)
+            note(Action.PRUNE, asked, count=done, now=now, details=told)
     return done
+
+
+def from_row(jobs: Sequence[Keeps], row: Old) -> list[Keeps]:
+    """What is left of them after that row."""
+    rest = [one for one in jobs if one.job_id >= row.job_id]
+    return [
+        replace(one, since=row.scheduled_for, after=row.id) if one.job_id == row.job_id else one
+        for one in rest
+    ]
 
 
 def prunable(job: Job, cutoff: datetime) -> OccurrenceQuerySet:
@@ -95,7 +131,7 @@ class Outlook:
     last: datetime | None = None
 
 
-def outlook(jobs: list[Keeps], most: int) -> Outlook:
+def outlook(jobs: Sequence[Keeps], most: int) -> Outlook:
     """At the price of `most` rows at most, however many there are."""
     cutoffs = {one.job_id: one.cutoff for one in jobs}
     rows = oldest(jobs, most)

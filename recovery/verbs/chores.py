@@ -37,7 +37,8 @@ def backfill_one(options: Options) -> Answer:
     done = fill(dry_run=True)
     if not options["dry_run"]:
         done = fill(progress=Progress(sys.stderr, done.instants, "filling in"))
-    return Answer([asdict(done) | {"dry_run": options["dry_run"]}], single=True, line=_pairs)
+    told = {"existing_at": [at.isoformat() for at in done.existing_at], "dry_run": options["dry_run"]}
+    return Answer([asdict(done) | told], single=True, line=_pairs)
 
 
 def _pairs(row: Row) -> str:

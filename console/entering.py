@@ -1,0 +1,150 @@
+"""A request at a door → the form, what it would do, or that it is done."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from console.asking import asked_by
+from console.doors import (
+    DOORS,
+    LABELS,
+    MOST,
+    MOST_PRUNED,
+    PRUNES,
+    Door,
+    Shown,
+    at_least,
+    held,
+    pruned_message,
+)
+from jobs.clock import database_now
+from jobs.display import instant
+from jobs.errors import DefinitionError, PunctualError
+from jobs.models import Job
+from recovery.oldest import Keeps
+from recovery.retention import Outlook, keeping, outlook, prune_jobs
+from schedules import ScheduleError
+
+MOST_JOBS = 10_000
+FIELDS = {"from": "since", "to": "until"}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def job_door(request: HttpRequest, job_id: UUID, name: str) -> HttpResponse:
+    job, door = get_object_or_404(Job, pk=job_id), DOORS.get(name)
+    if door is None:
+        raise Http404(f"nothing is called {name!r}")
+    if not request.user.has_perm(door.permission):
+        raise PermissionDenied
+    now = database_now()
+    if not door.open_to(job):
+        messages.error(request, f"“{job.name}” is not planned by beats any more.")
+        return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
+    form = door.form(job, now, request.POST if request.method == "POST" else _asked(request, door))
+    if request.method == "POST" and form.is_valid():
+        return _done(request, door, job, form, now)
+    return _page(request, name, door, job, form, now)
+
+
+def _asked(request: HttpRequest, door: Door) -> Any:
+    """Nothing asked yet: the form as it is. A door without a form has nothing to ask."""
+    return request.GET if request.GET or not door.form.base_fields else None  # type: ignore[attr-defined]
+
+
+def _done(request: HttpRequest, door: Door, job: Job, form: forms.Form, now: datetime) -> HttpResponse:
+    try:
+        done = door.do(job, form.cleaned_data, asked_by(request), now)
+    except (PunctualError, ScheduleError) as error:
+        messages.error(request, f"{door.label}: {error}")
+    else:
+        messages.add_message(request, messages.SUCCESS if done.count else messages.WARNING, done.message)
+    return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
+
+
+def _page(
+    request: HttpRequest, name: str, door: Door, job: Job, form: forms.Form, now: datetime
+) -> HttpResponse:
+    shown = _looked(door, job, form, now) if form.is_bound and form.is_valid() else None
+    back = reverse("admin:jobs_job_change", args=[job.pk])
+    context = {"title": f"{LABELS[name]}: {job.name}", "door": LABELS[name], "form": form, "back": back}
+    return _rendered(request, door, shown, context, held(form, now) if shown else [])
+
+
+def _looked(door: Door, job: Job, form: forms.Form, now: datetime) -> Shown | None:
+    """What cannot be done is said beside the field it is about."""
+    try:
+        return door.look(job, form.cleaned_data, now)
+    except DefinitionError as error:
+        field = FIELDS.get(error.field)
+        form.add_error(field if field in form.fields else None, str(error))
+    except (PunctualError, ScheduleError) as error:
+        form.add_error(None, str(error))
+    return None
+
+
+def _rendered(
+    request: HttpRequest,
+    door: Door,
+    shown: Shown | None,
+    context: dict[str, Any],
+    posts: list[tuple[str, str]],
+) -> HttpResponse:
+    told = {
+        **admin.site.each_context(request),
+        "label": door.label,
+        "meaning": door.meaning,
+        "danger": door.danger,
+        "held": posts,
+        "shown": shown,
+    }
+    if shown is not None:
+        plural = "occurrence" if shown.count == 1 else "occurrences"
+        told |= {"count": shown.count, "said": shown.said or f"{shown.count:,}", "what": plural}
+        told |= {"facts": shown.facts, "hint": shown.hint, "sections": shown.tables}
+    return render(request, "console/door.html", told | context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def prune_all(request: HttpRequest) -> HttpResponse:
+    """Of every job, what is older than it keeps it."""
+    if not request.user.has_perm(PRUNES):
+        raise PermissionDenied
+    now, back = database_now(), reverse("admin:occurrences_occurrence_changelist")
+    jobs, unseen = _keeping(now)
+    if request.method == "POST":
+        done = prune_jobs(jobs, asked=asked_by(request), now=now, told={"jobs": "all"}, most=MOST_PRUNED)
+        level = messages.SUCCESS if done.pruned else messages.WARNING
+        messages.add_message(
+            request, level, pruned_message("All jobs", done.pruned, more=done.more or unseen)
+        )
+        return HttpResponseRedirect(back)
+    shown = _all_shown(outlook(jobs, MOST), len(jobs), unseen=unseen)
+    context = {"title": "Prune all jobs", "door": "Prune", "back": back}
+    return _rendered(request, DOORS["prune"], shown, context, [])
+
+
+def _keeping(now: datetime) -> tuple[list[Keeps], bool]:
+    jobs = list(Job.objects.order_by("id").only("id", "name", "config")[: MOST_JOBS + 1])
+    return keeping(jobs[:MOST_JOBS], now), len(jobs) > MOST_JOBS
+
+
+def _all_shown(found: Outlook, keeping: int, *, unseen: bool) -> Shown:
+    facts: list[tuple[str, object]] = [("jobs with a retention", at_least(keeping, more=unseen))]
+    if found.count:
+        facts += [
+            ("jobs something goes of", at_least(found.jobs, more=found.more or unseen)),
+            ("oldest", instant(found.first)),
+            ("newest", instant(found.last)),
+        ]
+    hint = "" if found.count else "Nothing is older than its job keeps it."
+    if not keeping:
+        hint = "No job has a retention: everything is kept. Set `retention`, such as 30d, in a job."
+    return Shown(found.count, facts, said=at_least(found.count, more=found.more or unseen), hint=hint)

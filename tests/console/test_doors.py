@@ -1,0 +1,289 @@
+"""Backfill, replay of a range and prune: counted first, allowed to whoever may, done once, logged twice."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from jobs.clock import database_now
+from jobs.models import Job
+from occurrences.models import Cause, Cursor, Occurrence
+from occurrences.states import OccurrenceState, RunState
+from recovery.models import Audit, PruneRound
+from tests.console.pages import Viewer, page, queries
+from tests.console.rows import make_job, make_occurrence, make_run, make_task
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-2")]
+
+S = OccurrenceState
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+START = datetime(2026, 1, 5, tzinfo=UTC)
+RIGHTS = {
+    "backfill": "recovery.backfill_job",
+    "replay": "occurrences.replay_occurrence",
+    "prune": "recovery.prune_job",
+}
+SPAN = {"since": "2026-01-05T00:00", "until": "2026-01-05T05:00"}
+
+
+@pytest.fixture
+def job() -> Job:
+    """Hourly for ten hours: two failed, one runs, and all of it is long ago."""
+    job = make_job("etl", START - DAY, schedule="0 * * * *", config={"retention": "30d"})
+    task = make_task(job)
+    for hour in range(2, 12):
+        state = {3: S.FAILED, 4: S.FAILED, 5: S.RUNNING}.get(hour, S.COMPLETED)
+        one = make_occurrence(job, START + hour * HOUR, state, finalized_at=START)
+        run = {S.FAILED: RunState.DLQ, S.RUNNING: RunState.SCHEDULED}.get(state, RunState.SUCCESS)
+        make_run(one, task, run)
+    Cursor.objects.update_or_create(job=job, defaults={"settled_until": START + 12 * HOUR})
+    return job
+
+
+def path(job: Job | UUID, name: str) -> str:
+    return f"/admin/job/{getattr(job, 'pk', job)}/{name}/"
+
+
+def asked(client: Client, job: Job, name: str, **wish: str) -> str:
+    answer = client.get(path(job, name), wish)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def counted(text: str) -> str:
+    found = re.search(r"data-count>([^<]+)<", text)
+    assert found is not None, "no count is shown"
+    return found[1]
+
+
+def posts(text: str) -> dict[str, str]:
+    """What the button of the page would send."""
+    form = text[text.index('<form method="post"', text.index("data-count")) :]
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+
+
+def press(client: Client, job: Job, name: str, text: str, **extra: str) -> str:
+    answer = client.post(path(job, name), posts(text) | extra, follow=True)
+    return answer.content.decode()
+
+
+def logged() -> list[tuple[str, int, str]]:
+    return list(Audit.objects.order_by("id").values_list("action", "count", "reason"))
+
+
+@pytest.mark.req("REC-5")
+def test_a_backfill_says_what_it_would_create_and_what_exists_and_does_it_when_pressed(
+    root: Client, job: Job, admin_user: User
+) -> None:
+    text = asked(root, job, "backfill", **SPAN)
+    assert counted(text) == "2"
+    assert "Nothing has happened yet" in text
+    assert re.search(r"exist already, and stay</dt><dd>4<", text)
+    assert "2026-01-05 02:00:00" in text, "which exist"
+    assert not Occurrence.objects.filter(cause=Cause.BACKFILL).exists()
+    done = press(root, job, "backfill", text, reason="new data")
+    assert "2 occurrences" in done
+    made = Occurrence.objects.filter(cause=Cause.BACKFILL).order_by("scheduled_for")
+    assert [row.scheduled_for for row in made] == [START, START + HOUR]
+    assert {(row.requested_by, row.request_reason) for row in made} == {("admin", "new data")}
+    assert logged() == [("backfill", 2, "new data")]
+    assert LogEntry.objects.get(user=admin_user).change_message == "new data"
+    press(root, job, "backfill", text)
+    assert made.count() == 2, "pressed twice, made once"
+
+
+@pytest.mark.req("REC-4")
+@pytest.mark.parametrize(("part", "count"), [("all", 3), ("failed", 2)])
+def test_a_range_is_replayed_whole_or_only_where_it_failed(
+    root: Client, job: Job, admin_user: User, part: str, count: int
+) -> None:
+    text = asked(root, job, "replay", **SPAN, part=part)
+    assert counted(text) == str(count)
+    assert not Occurrence.objects.filter(cause=Cause.REPLAY).exists()
+    late = Occurrence.objects.filter(state=S.RUNNING)
+    late.update(state=S.COMPLETED, finished_at=database_now() + DAY)
+    press(root, job, "replay", text, reason="again")
+    made = Occurrence.objects.filter(cause=Cause.REPLAY).order_by("run_at")
+    assert len(made) == count, "what ended after the count is not part of it"
+    assert [row.scheduled_for for row in made] == sorted(row.scheduled_for for row in made)
+    assert logged() == [("replay", count, "again")]
+    assert LogEntry.objects.filter(user=admin_user).count() == 1
+    press(root, job, "replay", text)
+    assert made.count() == count, "a double click is one replay"
+
+
+@pytest.mark.req("REC-4")
+def test_a_second_replay_leaves_out_the_first_and_what_it_mended(root: Client, job: Job) -> None:
+    press(root, job, "replay", asked(root, job, "replay", **SPAN, part="failed"))
+    assert counted(asked(root, job, "replay", **SPAN, part="failed")) == "2", "they have not run yet"
+    Occurrence.objects.filter(cause=Cause.REPLAY).update(state=S.COMPLETED, finished_at=START, fired_at=START)
+    assert counted(asked(root, job, "replay", **SPAN, part="failed")) == "0"
+    assert counted(asked(root, job, "replay", **SPAN, part="all")) == "3"
+
+
+@pytest.mark.req("REC-6")
+def test_a_job_is_pruned_by_its_retention_with_the_count_first(
+    root: Client, job: Job, admin_user: User
+) -> None:
+    text = asked(root, job, "prune")
+    assert counted(text) == "7", "not what runs, and no dead letter"
+    assert Occurrence.objects.count() == 10
+    assert "7 occurrences are deleted" in press(root, job, "prune", text, reason="full disk")
+    assert set(Occurrence.objects.values_list("state", flat=True)) == {S.RUNNING, S.FAILED}
+    assert logged() == [("prune", 7, "full disk")]
+    assert LogEntry.objects.get(user=admin_user).change_message == "full disk"
+
+
+@pytest.mark.req("REC-6")
+def test_all_jobs_are_pruned_from_the_list_of_occurrences(root: Client, job: Job) -> None:
+    assert 'href="/admin/prune/"' in page(root, "/admin/occurrences/occurrence/")
+    make_occurrence(make_job("ever", START), START, finalized_at=START)
+    text = page(root, "/admin/prune/")
+    assert counted(text) == "7"
+    answer = root.post("/admin/prune/", {"reason": "spring"}, follow=True)
+    assert "7 occurrences are deleted" in answer.content.decode()
+    assert Occurrence.objects.count() == 4
+    assert logged() == [("prune", 7, "spring")]
+
+
+@pytest.mark.parametrize("name", RIGHTS)
+def test_each_is_offered_to_whoever_may_and_refused_to_all_others(
+    viewer: Viewer, job: Job, name: str
+) -> None:
+    others = [right for other, right in RIGHTS.items() if other != name]
+    client = viewer("jobs.view_job", "occurrences.view_occurrence", *others)
+    shown = page(client, f"/admin/jobs/job/{job.pk}/change/")
+    assert path(job, name) not in shown
+    assert all(path(job, other) in shown for other in RIGHTS if other != name)
+    assert client.get(path(job, name)).status_code == 403
+    assert client.post(path(job, name), SPAN | {"part": "all"}).status_code == 403
+    assert Occurrence.objects.count() == 10
+
+
+def test_pruning_all_needs_its_permission(viewer: Viewer, job: Job) -> None:
+    client = viewer("jobs.view_job", "occurrences.view_occurrence", "occurrences.replay_occurrence")
+    assert "/admin/prune/" not in page(client, "/admin/occurrences/occurrence/")
+    assert client.get("/admin/prune/").status_code == client.post("/admin/prune/").status_code == 403
+
+
+@pytest.mark.usefixtures("groups")
+@pytest.mark.parametrize(("group", "status"), [("read-only", 403), ("operators", 200)])
+def test_the_groups_know_the_doors(job: Job, group: str, status: int) -> None:
+    user = User.objects.create_user("somebody", password=None, is_staff=True)
+    user.groups.add(Group.objects.get(name=f"Punctual: {group}"))
+    client = Client()
+    client.force_login(user)
+    paths = [*(path(job, name) for name in RIGHTS), "/admin/prune/"]
+    assert {client.get(one).status_code for one in paths} == {status}
+
+
+@pytest.mark.parametrize("name", ["backfill", "replay"])
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ({"since": "2026-01-05T05:00", "until": "2026-01-05T00:00"}, "expected an instant up to the end"),
+        ({"since": "2999-01-01T00:00", "until": "2999-01-02T00:00"}, "expected an instant in the past"),
+        ({"since": "soon", "until": "2026-01-05T00:00"}, "from=&#x27;soon&#x27;: expected a date and a time"),
+        ({"since": "2026-01-05T00:00", "until": ""}, "to=&#x27;&#x27;: expected a date and a time"),
+        ({"since": "0001-01-01T00:00", "until": "2026-01-05T00:00"}, "expected an instant from 1970"),
+        ({"since": "2026-01-05T00:00", "until": "9999-12-31T23:59:59-14:00"}, "expected a date and a time"),
+    ],
+)
+def test_a_range_that_makes_no_sense_is_refused_by_field_value_and_bound(
+    root: Client, job: Job, name: str, wish: dict[str, str], told: str
+) -> None:
+    text = asked(root, job, name, **wish, part="all")
+    assert told in text
+    assert "data-count>" not in text
+    answer = root.post(path(job, name), wish | {"part": "all"}, follow=True)
+    assert told.rsplit("expected", maxsplit=1)[-1] in answer.content.decode()
+    assert Occurrence.objects.count() == 10
+
+
+@pytest.mark.parametrize("name", ["backfill", "replay"])
+def test_a_range_of_nothing_says_so_and_has_no_button(root: Client, job: Job, name: str) -> None:
+    wish = {"since": "2026-01-05T00:10", "until": "2026-01-05T00:20", "part": "all"}
+    text = asked(root, job, name, **wish)
+    assert counted(text) == "0"
+    assert "choose another" in text
+    assert 'id="id_reason"' not in text
+
+
+def test_a_time_that_clocks_leapt_over_is_refused_and_offsets_are_understood(root: Client) -> None:
+    berlin = make_job("berlin", START, schedule="TZ=Europe/Berlin 0 * * * *")
+    wish = {"since": "2026-03-29T02:30", "until": "2026-03-29T05:00"}
+    assert "no such time in Europe/Berlin" in asked(root, berlin, "backfill", **wish)
+    make_occurrence(berlin, datetime(2026, 1, 5, 11, tzinfo=UTC))
+    for since, until, count in (
+        ("2026-01-05T11:30", "2026-01-05T12:30", "1"),
+        ("2026-01-05T10:30+00:00", "2026-01-05T11:30+00:00", "1"),
+        ("2026-01-05T10:30", "2026-01-05T11:30", "0"),
+    ):
+        assert counted(asked(root, berlin, "replay", since=since, until=until, part="all")) == count
+
+
+def test_more_than_a_request_may_do_is_refused_or_done_in_part(
+    root: Client, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, most in (("MOST", 3), ("MOST_PRUNED", 2)):
+        monkeypatch.setattr(f"console.doors.{name}", most)
+        monkeypatch.setattr(f"console.entering.{name}", most)
+    assert "names more than 3 instants" in asked(root, job, "backfill", **SPAN)
+    assert "holds more than 3 occurrences" in asked(root, job, "replay", **SPAN, part="all")
+    assert counted(asked(root, job, "prune")) == "at least 1", "of the three oldest two are dead letters"
+    text = page(root, "/admin/prune/")
+    assert counted(text) == "at least 1"
+    assert "There are more" in press(root, job, "prune", asked(root, job, "prune"))
+    assert "There are more" in root.post("/admin/prune/", follow=True).content.decode()
+
+
+def test_a_job_that_keeps_everything_says_so(root: Client) -> None:
+    text = asked(root, make_job("ever", START), "prune")
+    assert counted(text) == "0"
+    assert "keeps everything" in text
+
+
+def test_an_empty_database_and_what_is_unknown_have_their_answers(root: Client, job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(removed_at=START)
+    assert "not planned by beats" in root.get(path(job, "replay"), follow=True).content.decode()
+    assert counted(asked(root, job, "prune")) == "7"
+    assert root.get(path(job, "explode")).status_code == 404
+    Occurrence.objects.all().delete()
+    assert counted(page(root, "/admin/prune/")) == "0"
+    Job.objects.all().delete()
+    assert "No job has a retention" in page(root, "/admin/prune/")
+    assert root.get(path(job, "prune")).status_code == 404
+
+
+def test_a_broken_schedule_is_an_answer_and_no_error(root: Client, job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(schedule="99 * * * *")
+    text = asked(root, job, "backfill", **SPAN)
+    assert "99" in text
+    assert "data-count>" not in text
+    Job.objects.filter(pk=job.pk).update(schedule="delay:5m")
+    assert "names no past instants" in asked(root, job, "backfill", **SPAN)
+
+
+def test_looking_costs_the_same_for_many(root: Client, job: Job) -> None:
+    def cost(name: str, **wish: str) -> int:
+        query = "&".join(f"{key}={value}" for key, value in wish.items())
+        return len(queries(root, f"{path(job, name)}?{query}"))
+
+    wishes: dict[str, dict[str, Any]] = {"backfill": SPAN, "replay": SPAN | {"part": "failed"}, "prune": {}}
+    few = {name: cost(name, **wish) for name, wish in wishes.items()} | {
+        "all": len(queries(root, "/admin/prune/"))
+    }
+    for number in range(20):
+        other = make_job(f"job {number}", START, config={"retention": "1d"})
+        make_occurrence(other, START, finalized_at=START)
+        make_occurrence(job, START - number * HOUR - timedelta(minutes=1), finalized_at=START)
+    many = {name: cost(name, **wish) for name, wish in wishes.items()} | {
+        "all": len(queries(root, "/admin/prune/"))
+    }
+    assert many == few
+    assert not PruneRound.objects.exists(), "looking begins nothing"
