@@ -2,19 +2,22 @@
 
 # ruff: noqa: ARG002 - the signatures are Django's
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
-from django.db.models import Min
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Min, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from console import doors
 from console.acts import offered
+from console.dead import DEALS, acts_on
 from console.grid import grid_panel
 from console.history import histories, outcome_bars, p95
 from console.month import month_panel
@@ -36,12 +39,13 @@ from jobs.display import (
 from jobs.models import Job
 from jobs.theme import Listing
 from jobs.timing import timing
-from occurrences.admin import OccurrenceAdmin
+from occurrences.admin import OccurrenceAdmin, TaskRunAdmin
 from occurrences.backlog import MOST
 from occurrences.badges import state_badge
-from occurrences.models import Cursor, Occurrence
+from occurrences.models import Cursor, Occurrence, TaskRun
 from occurrences.readonly import took
-from occurrences.states import OccurrenceState
+from occurrences.states import OccurrenceState, RunState
+from recovery.deadletters import Wanted
 
 RECENT = 10
 LONGEST_WORDS = 60
@@ -74,7 +78,7 @@ def planning_problems(jobs: Sequence[UUID]) -> dict[UUID, str]:
     return dict(broken.values_list("job", "problem"))
 
 
-admin.site.unregister([Job, Occurrence])
+admin.site.unregister([Job, Occurrence, TaskRun])
 
 
 @admin.register(Occurrence)
@@ -90,6 +94,38 @@ class OccurrenceBoard(OccurrenceAdmin):
         row = context.get("original")
         context["acts"] = [] if row is None else offered(row, request)
         return super().render_change_form(request, context, *args, **kwargs)
+
+
+@admin.register(TaskRun)
+class TaskRunBoard(TaskRunAdmin):
+    """With what can be done about a dead letter: one from its page, many from the list."""
+
+    change_form_outer_before_template = "console/occurrence_buttons.html"
+    actions: Any = ["replay", "purge"]
+
+    def has_resolve_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(DEALS)
+
+    @admin.action(description="Replay dead letters…", permissions=["resolve"])
+    def replay(self, request: HttpRequest, queryset: QuerySet[TaskRun]) -> HttpResponse:
+        return HttpResponseRedirect(deal_url("replay", queryset.values_list("pk", flat=True)))
+
+    @admin.action(description="Purge dead letters…", permissions=["resolve"])
+    def purge(self, request: HttpRequest, queryset: QuerySet[TaskRun]) -> HttpResponse:
+        return HttpResponseRedirect(deal_url("purge", queryset.values_list("pk", flat=True)))
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = context.get("original")
+        if row is not None and self.has_resolve_permission(request):
+            dead = row.state == RunState.DLQ and row.resolved_at is None
+            context["acts"] = acts_on(Wanted(ids=(row.pk,))) if dead else []
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+def deal_url(name: str, runs: Iterable[UUID]) -> str:
+    return f"{reverse('console:deal', args=[name])}?{urlencode({'runs': ','.join(map(str, runs))})}"
 
 
 @admin.register(Job)

@@ -5,28 +5,31 @@ button is not part of it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
+from uuid import UUID
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Count, Max, Min, Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
 from console.asking import asked_by
 from jobs.clock import database_now
+from jobs.display import instant
+from jobs.durations import duration
 from occurrences.models import TaskRun
 from recovery.deadletters import Dealt, Wanted, dead, purge_dead, replay_dead
 
 SEES, DEALS = "occurrences.view_taskrun", "occurrences.resolve_taskrun"
 MOST_GROUPS = 100
+AGES = ("1d", "7d", "30d", "90d")
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,15 @@ class Row:
 def dead_letters(request: HttpRequest) -> HttpResponse:
     if not request.user.has_perm(SEES):
         raise PermissionDenied
-    wanted, allowed = wanted_in(request.GET), request.user.has_perm(DEALS)
+    now = database_now()
+    wanted, allowed = wanted_in(request.GET, now), request.user.has_perm(DEALS)
     rows, total = rows_of(wanted, allowed=allowed), dead(wanted).count()
     context = {
         **admin.site.each_context(request),
         "title": "Dead letters",
-        "now": database_now(),
+        "now": now,
         "search": wanted.search,
+        "ages": [(age, age == request.GET.get("older")) for age in AGES],
         "rows": rows,
         "capped": len(rows) == MOST_GROUPS,
         "total": total,
@@ -87,61 +92,87 @@ def deal(request: HttpRequest, name: str) -> HttpResponse:
     act = ACTS[name]
     if request.method != "POST":
         return asked_first(request, act)
-    dealt = act.do(wanted_in(request.POST), asked=asked_by(request), now=database_now())
+    now = database_now()
+    dealt = act.do(wanted_in(request.POST, now), asked=asked_by(request), now=now)
     level = messages.SUCCESS if dealt.count else messages.WARNING
     messages.add_message(request, level, f"{dealt.count} dead letters {act.done}.")
     return HttpResponseRedirect(reverse("console:dead"))
 
 
 def asked_first(request: HttpRequest, act: Act) -> HttpResponse:
-    wanted, now = wanted_in(request.GET), database_now()
-    held = {**filters(wanted), "before": now.isoformat()}
+    now = database_now()
+    wanted = wanted_in(request.GET, now)
+    held = replace(wanted, before=wanted.before or now)
+    facts = {key: value for key, value in filters(wanted).items() if key not in ("before", "runs")}
+    if wanted.before:
+        facts["dead since before"] = instant(wanted.before)
     context = {
         **admin.site.each_context(request),
         "title": f"{act.label} dead letters",
         "label": act.label,
         "meaning": act.meaning,
-        "count": dead(wanted_in(held)).count(),
+        "count": dead(held).count(),
         "what": "dead letters",
-        "facts": [(key, value) for key, value in filters(wanted).items() if key != "before"],
-        "held": held.items(),
+        "facts": facts.items(),
+        "held": filters(held).items(),
         "danger": act.do is purge_dead,
         "back": reverse("console:dead"),
     }
     return render(request, "console/confirm.html", context)
 
 
-def wanted_in(asked: QueryDict | dict[str, str]) -> Wanted:
+def wanted_in(asked: QueryDict, now: datetime) -> Wanted:
+    """What cannot be read is refused: a filter that is overlooked would mean all of them."""
+    try:
+        ids = tuple(UUID(text) for text in asked.get("runs", "").split(",")) if "runs" in asked else ()
+        older = duration(asked["older"]) if asked.get("older") else None
+        before = instant_in(asked.get("before", ""))
+    except ValueError as error:
+        raise BadRequest(f"dead letters: {error}") from None
     return Wanted(
+        ids=ids,
         job=asked.get("job", ""),
         task=asked.get("task", ""),
         fingerprint=asked.get("fingerprint", ""),
         search=asked.get("q", "").strip(),
-        before=instant_in(asked.get("before", "")),
+        before=now - older if older else before,
     )
 
 
 def instant_in(text: str) -> datetime | None:
-    try:
-        return parse_datetime(text)
-    except ValueError:
-        return None
+    found = datetime.fromisoformat(text) if text else None
+    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
 
 
 def filters(wanted: Wanted) -> dict[str, str]:
-    named = {"job": wanted.job, "task": wanted.task, "fingerprint": wanted.fingerprint, "q": wanted.search}
+    named = {
+        "runs": ",".join(map(str, wanted.ids)),
+        "job": wanted.job,
+        "task": wanted.task,
+        "fingerprint": wanted.fingerprint,
+        "q": wanted.search,
+        "before": wanted.before.isoformat() if wanted.before else "",
+    }
     return {key: value for key, value in named.items() if value}
 
 
 def rows_of(wanted: Wanted, *, allowed: bool) -> list[Row]:
-    """The commonest error first: counted by the index on fingerprints, then the newest run of each."""
+    """The commonest error first: counted by the index on fingerprints, then the newest run of each.
+
+    An error without a fingerprint has no address of its own: an empty one means any.
+    """
     errors = dead(wanted).order_by().values_list("fingerprint")
     counted = errors.annotate(found=Count("*"), first=Min("finished_at"), last=Max("finished_at"))
     groups = list(counted.order_by("-found", "-last")[:MOST_GROUPS])
     newest = newest_of([(fingerprint, last) for fingerprint, _, _, last in groups])
     return [
         Row(
-            newest[name], count, first, last, runs_url(name), acts_on(exact(name)) if allowed and name else []
+            newest[name],
+            count,
+            first,
+            last,
+            runs_url(name),
+            acts_on(replace(wanted, fingerprint=name)) if allowed and name else [],
         )
         for name, count, first, last in groups
         if name in newest
@@ -152,11 +183,6 @@ def newest_of(groups: Sequence[tuple[str, datetime]]) -> dict[str, TaskRun]:
     wanted = reduce(or_, (Q(fingerprint=name, finished_at=last) for name, last in groups), Q(pk__in=[]))
     rows = TaskRun.objects.dead().filter(wanted).select_related("task__job").order_by("id")
     return {row.fingerprint: row for row in rows}
-
-
-def exact(fingerprint: str) -> Wanted:
-    """An error without a fingerprint has no address of its own: an empty one means any."""
-    return Wanted(fingerprint=fingerprint)
 
 
 def runs_url(fingerprint: str) -> str:

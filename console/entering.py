@@ -140,7 +140,7 @@ def _all_shown(found: Outlook, keeping: int, *, unseen: bool) -> Shown:
     facts: list[tuple[str, object]] = [("jobs with a retention", at_least(keeping, more=unseen))]
     if found.count:
         facts += [
-            ("jobs something goes of", at_least(found.jobs, more=found.more or unseen)),
+            ("jobs affected", at_least(found.jobs, more=found.more or unseen)),
             ("oldest", instant(found.first)),
             ("newest", instant(found.last)),
         ]

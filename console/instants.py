@@ -1,6 +1,6 @@
 """A date and a time as typed → an instant; a refusal names the field, the value and what is allowed."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -34,11 +34,12 @@ class InstantField(forms.CharField):
     def _instant(self, typed: datetime, text: str) -> datetime:
         if typed.tzinfo is not None:
             return typed.astimezone(UTC)
-        found = typed.replace(tzinfo=self.zone, fold=self.fold).astimezone(UTC)
-        if found.astimezone(self.zone).replace(tzinfo=None) != typed:
+        found = typed.replace(tzinfo=self.zone, fold=self.fold)
+        if found.astimezone(UTC).astimezone(self.zone).replace(tzinfo=None) != typed:
             missing = f"no such time in {self.zone.key}: clocks were put forward; choose one before or after"
             raise ValidationError(f"{self.name}={text!r}: {missing}")
-        return found
+        # With its offset, as messages repeat it; two instants of one zone would be compared by their clocks.
+        return found.replace(tzinfo=timezone(found.utcoffset() or timedelta()))
 
     def validate(self, value: Any) -> None:
         if value is None:

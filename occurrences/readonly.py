@@ -27,7 +27,7 @@ States = type[OccurrenceState] | type[RunState] | type[AttemptState]
 class LedgerAdmin(PlainAdmin[Row]):
     """Read-only: the ledger's only writer is `transitions.py`."""
 
-    actions = None
+    actions: Any = None
     sortable_by: ClassVar[Any] = []  # a click on a column without an index would sort millions of rows
     search_fields = ["id"]  # turns the search box on; `get_search_results` does the looking up
     id_kind: ClassVar[str]

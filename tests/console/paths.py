@@ -17,6 +17,7 @@ LISTS = {
     "attempts": "occurrences_attempt",
     "pools": "occurrences_pool",
     "beats": "beat_beat",
+    "audit": "recovery_audit",
 }
 ROWS: tuple[type[Model], ...] = (Job, Task, JobVersion, Occurrence, TaskRun, Attempt, Pool)
 

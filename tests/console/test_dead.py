@@ -116,3 +116,65 @@ def test_a_group_leads_to_its_runs(root: Client, dead: list[TaskRun]) -> None:
     text = page(root, f"/admin/occurrences/taskrun/?state__exact=dlq&fingerprint__exact={MAIL}")
     assert str(dead[3].pk) in text
     assert str(dead[0].pk) not in text
+
+
+def test_one_is_dealt_with_from_its_own_page(root: Client, dead: list[TaskRun]) -> None:
+    text = page(root, f"/admin/occurrences/taskrun/{dead[0].pk}/change/")
+    address = f"/admin/dead-letters/purge/?runs={dead[0].pk}"
+    assert f'href="{address}"' in text
+    assert re.search(r"data-count>1<", page(root, address))
+    root.post("/admin/dead-letters/purge/", {"runs": str(dead[0].pk)})
+    assert {run.pk for run in TaskRun.objects.dead()} == {run.pk for run in dead[1:]}
+    assert address not in page(root, f"/admin/occurrences/taskrun/{dead[0].pk}/change/")
+
+
+def test_many_are_chosen_in_the_list_and_counted_before_anything_happens(
+    root: Client, dead: list[TaskRun]
+) -> None:
+    chosen = [str(dead[0].pk), str(dead[3].pk)]
+    asked = {"action": "replay", "_selected_action": chosen}
+    answer = root.post("/admin/occurrences/taskrun/", asked, follow=True)
+    assert re.search(r"data-count>2<", answer.content.decode())
+    assert TaskRun.objects.dead().count() == 4
+    root.post("/admin/dead-letters/replay/", {"runs": ",".join(chosen), "reason": "both"})
+    assert {str(run.pk) for run in TaskRun.objects.dead()} == {str(run.pk) for run in dead[1:3]}
+    assert set(Audit.objects.get().details["ids"]) == set(chosen)
+
+
+def test_old_ones_are_found_and_purged_by_their_age(root: Client, dead: list[TaskRun]) -> None:
+    old = database_now() - timedelta(days=40)
+    TaskRun.objects.filter(pk=dead[0].pk).update(finished_at=old)
+    text = page(root, "/admin/dead-letters/?older=30d")
+    assert "1 dead letter, 1 error" in text
+    found = re.search(r'href="([^"]*dead-letters/purge/[^"]*)"', text)
+    assert found is not None
+    confirm = page(root, found[1].replace("&amp;", "&"))
+    assert re.search(r"data-count>1<", confirm)
+    root.post("/admin/dead-letters/purge/", {"older": "30d"})
+    assert {run.pk for run in TaskRun.objects.dead()} == {run.pk for run in dead[1:]}
+
+
+@pytest.mark.parametrize("asked", [{"older": "soon"}, {"before": "then"}, {"runs": ""}, {"runs": "x"}])
+def test_a_filter_that_cannot_be_read_never_means_all(
+    root: Client, dead: list[TaskRun], asked: dict[str, str]
+) -> None:
+    assert root.post("/admin/dead-letters/purge/", asked).status_code == 400
+    assert TaskRun.objects.dead().count() == 4
+
+
+def test_whoever_may_only_look_can_choose_nothing_in_the_list(viewer: Viewer, dead: list[TaskRun]) -> None:
+    client = viewer("occurrences.view_taskrun")
+    assert "Purge dead letters" not in page(client, "/admin/occurrences/taskrun/")
+    assert "dead-letters/purge" not in page(client, f"/admin/occurrences/taskrun/{dead[0].pk}/change/")
+
+
+def test_what_was_done_is_in_the_audit_for_whoever_may_see_it(
+    root: Client, viewer: Viewer, dead: list[TaskRun]
+) -> None:
+    root.post("/admin/dead-letters/purge/", {"job": "etl", "reason": "the disk was replaced"})
+    text = page(root, "/admin/recovery/audit/")
+    assert "purge of dead letters" in text
+    assert "the disk was replaced" in text
+    entry = Audit.objects.get()
+    assert "etl" in page(root, f"/admin/recovery/audit/{entry.pk}/change/")
+    assert viewer("occurrences.view_taskrun").get("/admin/recovery/audit/").status_code == 403

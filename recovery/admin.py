@@ -1,0 +1,47 @@
+"""The audit in the admin: who asked for what, when and why. Rows are read-only everywhere."""
+
+# ruff: noqa: ARG002 - the signatures are Django's
+
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.contrib.admin.utils import flatten
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from jobs.display import NOTHING, document, instant, shortened
+from jobs.theme import ChoicesDropdownFilter, PlainAdmin
+from recovery.models import Audit
+
+LONG_REASON = 80
+
+
+@admin.register(Audit)
+class AuditAdmin(PlainAdmin[Audit]):
+    list_display: Any = ["action", "count", "by", "time", "reason_shown"]
+    list_filter = [("action", ChoicesDropdownFilter)]
+    list_defer = ["details"]
+    sortable_by: ClassVar[Any] = []
+    ordering = ["-id"]
+    actions = None
+    fields: ClassVar[Any] = [("action", "count"), ("by", "time"), "reason", "asked_for"]
+    readonly_fields: ClassVar[Any] = flatten(fields)
+
+    def has_change_permission(self, request: HttpRequest, obj: Audit | None = None) -> bool:
+        return False
+
+    @admin.display(description="by")
+    def by(self, entry: Audit) -> SafeString:
+        return shortened(entry.requested_by)
+
+    @admin.display(description="time")
+    def time(self, entry: Audit) -> SafeString | str:
+        return instant(entry.at)
+
+    @admin.display(description="reason")
+    def reason_shown(self, entry: Audit) -> SafeString | str:
+        return shortened(entry.reason, LONG_REASON) if entry.reason else NOTHING
+
+    @admin.display(description="what was asked for")
+    def asked_for(self, entry: Audit) -> SafeString | str:
+        return document(entry.details)
