@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from execution.dispatch import dispatch
+from occurrences.models import Occurrence, TaskRun
 from recovery.pruning import prune_some
 from recovery.reaper import reap
 from recovery.replaced import end_replaced
-from recovery.resend import resend
+from recovery.resend import UNSENT_AFTER, resend
 from recovery.stale import end_overdue
-from recovery.unsettled import ask_to_settle
+from recovery.unsettled import ask_to_settle, unfinalized, unsettled
 from recovery.waiting import admit_stranded
 
 INTERVAL = timedelta(seconds=2)
@@ -23,6 +24,17 @@ class Swept:
     asked: int
     admitted: int
     pruned: int = 0
+
+
+def outstanding(now: datetime) -> Swept:
+    """What a sweep would find at this moment, counted; nothing is done. Pruning goes by its own clock."""
+    return Swept(
+        lost=TaskRun.objects.expired(now).count(),
+        stale=Occurrence.objects.overdue(now).count(),
+        resent=TaskRun.objects.unsent(now - UNSENT_AFTER).count(),
+        asked=unsettled(now).count() + unfinalized(now).count(),
+        admitted=Occurrence.objects.waiting().count(),
+    )
 
 
 def run_once(now: datetime) -> Swept:

@@ -15,7 +15,7 @@ from execution.dispatch import BROKER_ERRORS
 from execution.messages import settle_message
 from jobs.events import Event, emit
 from occurrences import transitions
-from occurrences.models import Occurrence, TaskRun
+from occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
 from occurrences.states import RUN_OPEN
 
 BATCH = 200
@@ -24,7 +24,7 @@ PATIENCE = timedelta(seconds=30)
 
 def ask_to_settle(now: datetime, *, just_ended: Collection[UUID] = (), limit: int = BATCH) -> int:
     """`just_ended` were ended by this very sweep: their hooks need not wait."""
-    owed = [*_unsettled(now, limit), *_unfinalized(now, just_ended, limit)]
+    owed = [*_ids(unsettled(now), limit), *_ids(unfinalized(now, just_ended), limit)]
     if not owed:
         return 0
     # Before the messages: with nobody to take them, the next sweeps must not pile up more.
@@ -37,17 +37,20 @@ def ask_to_settle(now: datetime, *, just_ended: Collection[UUID] = (), limit: in
     return len(owed)
 
 
-def _unsettled(now: datetime, limit: int) -> list[UUID]:
+def unsettled(now: datetime) -> OccurrenceQuerySet:
     """Active, and no run of it is released and open: the next step was never taken."""
     moving = TaskRun.objects.filter(occurrence=OuterRef("pk"), state__in=RUN_OPEN, available_at__isnull=False)
     rows = Occurrence.objects.active().filter(_unasked(now), ~Exists(moving), fired_at__lte=now - PATIENCE)
-    return list(rows.order_by("fired_at").values_list("id", flat=True)[:limit])
+    return rows.order_by("fired_at")
 
 
-def _unfinalized(now: datetime, just_ended: Collection[UUID], limit: int) -> list[UUID]:
+def unfinalized(now: datetime, just_ended: Collection[UUID] = ()) -> OccurrenceQuerySet:
     overdue = Q(finished_at__lte=now - PATIENCE) | Q(id__in=just_ended)
-    rows = Occurrence.objects.unfinalized().filter(_unasked(now), overdue)
-    return list(rows.order_by("finished_at").values_list("id", flat=True)[:limit])
+    return Occurrence.objects.unfinalized().filter(_unasked(now), overdue).order_by("finished_at")
+
+
+def _ids(rows: OccurrenceQuerySet, limit: int) -> list[UUID]:
+    return list(rows.values_list("id", flat=True)[:limit])
 
 
 def _unasked(now: datetime) -> Q:

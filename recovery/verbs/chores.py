@@ -13,6 +13,7 @@ from jobs.models import Job
 from jobs.progress import Progress
 from jobs.verbs import Answer, Options, Row, Verb
 from occurrences.materialize import plan_due
+from occurrences.models import Cursor, Occurrence
 from recovery import sweep
 from recovery.audit import Asked
 from recovery.backfill import backfill
@@ -69,9 +70,16 @@ def _pruned(jobs: Iterator[Job], now: datetime, by: Asked, *, dry_run: bool) -> 
             yield {"job": job.name, "older_than": cutoff.isoformat(), "occurrences": count}
 
 
-def recover(_options: Options) -> Answer:
+def dry(parser: ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only say how many it would look at")
+
+
+def recover(options: Options) -> Answer:
     """Plan what is owed and apply the strategies, as every tick does."""
     now = database_now()
+    if options["dry_run"]:
+        behind, late = Cursor.objects.due(now).count(), Occurrence.objects.due(now).late(now).count()
+        return Answer([{"jobs_to_plan": behind, "late": late}], _pairs, single=True)
     planned, absorbed, caught = 0, 0, CaughtUp()
     while (step := plan_due(now)).jobs:
         planned, absorbed = planned + step.instants, absorbed + step.absorbed
@@ -84,12 +92,13 @@ def recover(_options: Options) -> Answer:
     return Answer([{"planned": planned, "in_ranges": absorbed} | asdict(caught)], _pairs, single=True)
 
 
-def reap(_options: Options) -> Answer:
-    """One sweep: expired claims, overdue occurrences, unsent messages, unsettled ones."""
-    return Answer([asdict(sweep.run_once(database_now()))], _pairs, single=True)
+def reap(options: Options) -> Answer:
+    """One sweep: expired claims, overdue occurrences, unsent messages, unsettled ones, old rows."""
+    step = sweep.outstanding if options["dry_run"] else sweep.run_once
+    return Answer([asdict(step(database_now()))], _pairs, single=True)
 
 
 BACKFILL = Verb("backfill", "", backfill_one, backfill_arguments)
 PRUNE = Verb("prune", "", prune_all, prune_arguments)
-RECOVER = Verb("recover", "", recover)
-REAP = Verb("reap", "", reap)
+RECOVER = Verb("recover", "", recover, dry)
+REAP = Verb("reap", "", reap, dry)

@@ -15,6 +15,7 @@ from jobs.models import Job as JobRow
 from occurrences.models import Occurrence, Pool
 from recovery.audit import Asked
 from recovery.models import Audit
+from recovery.ranges import repeated
 from recovery.replay import replay
 from tests.harness import Harness, at_the_hour
 
@@ -192,6 +193,35 @@ def test_the_command_replays_by_id_and_by_filter_and_says_first_how_many(harness
         output("occurrences", "replay")
 
 
+def test_a_range_runs_in_its_order_and_leaves_out_its_own_replays_and_what_they_mended(
+    harness: Harness,
+) -> None:
+    Flaky.broken = True
+    job = Job("job", "* * * * *", overlap="allow", retry=Retry(0, "1s"))
+    job.task(name="one")(noop)
+    job.task(name="two")(flaky)
+    harness.sync()
+    for minute in range(4):
+        Flaky.broken = minute % 2 == 0
+        harness.live(minutes=1, step=60)
+    ended = Occurrence.objects.filter(finished_at__isnull=False)
+    states = list(ended.order_by("scheduled_for").values_list("state", flat=True))
+    assert sorted(states) == ["completed", "completed", "failed", "failed"]
+    span = ["occurrences", "replay", "--job", "job", "--from", "2026-01-01", "--to", "2099-01-01"]
+    assert "would be replayed  4" in output(*span, "--dry-run")
+    assert "would be replayed  2" in output(*span, "--failed-only", "--dry-run")
+    Flaky.broken = False
+    wanted = repeated(ended, failed_only=True).order_by("scheduled_for").values_list("id", flat=True)
+    made = rerun(harness, *wanted, failed_only=True)
+    harness.pass_time(seconds=1)
+    harness.tick()
+    harness.work()
+    assert [row.scheduled_for for row in made] == sorted(row.scheduled_for for row in made)
+    assert made[0].run_at < made[1].run_at
+    assert "would be replayed  0" in output(*span, "--failed-only", "--dry-run")
+    assert "would be replayed  4" in output(*span, "--dry-run")
+
+
 @pytest.mark.req("OPS-3")
 @pytest.mark.req("EXE-10")
 def test_commands_cancel_what_runs_and_skip_what_waits(harness: Harness) -> None:
@@ -202,6 +232,7 @@ def test_commands_cancel_what_runs_and_skip_what_waits(harness: Harness) -> None
     assert "canceled  1" in output("occurrences", "cancel", active.shown_id, "--reason", "stop")
     assert "skipped  1" in output("occurrences", "skip", str(pending.id))
     assert "skipped  0" in output("occurrences", "skip", str(active.id))
+    assert Audit.objects.get(action="skip").details["occurrences"] == [str(pending.id)]
     active.refresh_from_db()
     pending.refresh_from_db()
     assert (active.state, pending.state, pending.reason) == ("canceled", "skipped", "operator")
