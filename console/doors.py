@@ -35,7 +35,7 @@ BACKFILLS, REPLAYS, PRUNES = (
     "recovery.prune_job",
 )
 MOST = 10_000  # occurrences a request makes, or looks at
-MOST_PRUNED = 5_000
+MOST_PRUNED = 2_000
 DAY = timedelta(days=1)
 KEEPS_ALL = (
     "It has no retention, neither of its own nor from the platform: it keeps everything. "
@@ -198,7 +198,7 @@ def look_at_prune(job: Job, _wish: Wish, now: datetime) -> Shown:
     cutoff = cutoff_of(job, now)
     if cutoff is None:
         return Shown(0, [("job", job.name)], hint=KEEPS_ALL)
-    found = outlook(keeping([job], now), MOST)
+    found = outlook(keeping([job], now), MOST_PRUNED)
     zone = zone_of(job)
     facts: Facts = [("job", job.name), ("ended before", instant(cutoff, zone))]
     if found.count:

@@ -1,5 +1,6 @@
 """A request at a door → the form, what it would do, or that it is done."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,6 @@ from console.asking import asked_by
 from console.doors import (
     DOORS,
     LABELS,
-    MOST,
     MOST_PRUNED,
     PRUNES,
     Door,
@@ -29,11 +29,12 @@ from jobs.clock import database_now
 from jobs.display import instant
 from jobs.errors import DefinitionError, PunctualError
 from jobs.models import Job
+from recovery.audit import Asked
 from recovery.oldest import Keeps
-from recovery.retention import Outlook, keeping, outlook, prune_jobs
+from recovery.retention import Gone, Outlook, keeping, outlook, prune_jobs
 from schedules import ScheduleError
 
-MOST_JOBS = 10_000
+JOBS_A_PAGE, MOST_JOBS = 1_000, 10_000
 FIELDS = {"from": "since", "to": "until"}
 
 
@@ -118,22 +119,45 @@ def prune_all(request: HttpRequest) -> HttpResponse:
     if not request.user.has_perm(PRUNES):
         raise PermissionDenied
     now, back = database_now(), reverse("admin:occurrences_occurrence_changelist")
-    jobs, unseen = _keeping(now)
     if request.method == "POST":
-        done = prune_jobs(jobs, asked=asked_by(request), now=now, told={"jobs": "all"}, most=MOST_PRUNED)
+        done = _prune_all(asked_by(request), now)
         level = messages.SUCCESS if done.pruned else messages.WARNING
-        messages.add_message(
-            request, level, pruned_message("All jobs", done.pruned, more=done.more or unseen)
-        )
+        messages.add_message(request, level, pruned_message("All jobs", done.pruned, more=done.more))
         return HttpResponseRedirect(back)
-    shown = _all_shown(outlook(jobs, MOST), len(jobs), unseen=unseen)
     context = {"title": "Prune all jobs", "door": "Prune", "back": back}
-    return _rendered(request, DOORS["prune"], shown, context, [])
+    return _rendered(request, DOORS["prune"], _look_at_all(now), context, [])
 
 
-def _keeping(now: datetime) -> tuple[list[Keeps], bool]:
-    jobs = list(Job.objects.order_by("id").only("id", "name", "config")[: MOST_JOBS + 1])
-    return keeping(jobs[:MOST_JOBS], now), len(jobs) > MOST_JOBS
+def _pages(now: datetime) -> Iterator[tuple[list[Keeps], bool]]:
+    """Jobs with a retention, some at a time, and whether there are jobs after them."""
+    rows = Job.objects.order_by("id").only("id", "name", "config")
+    for start in range(0, MOST_JOBS, JOBS_A_PAGE):
+        page = list(rows[start : start + JOBS_A_PAGE + 1])
+        more = len(page) > JOBS_A_PAGE
+        yield keeping(page[:JOBS_A_PAGE], now), more
+        if not more:
+            return
+
+
+def _prune_all(asked: Asked, now: datetime) -> Gone:
+    total, more, told = 0, False, {"jobs": "all"}
+    for jobs, more in _pages(now):
+        done = prune_jobs(jobs, asked=asked, now=now, told=told, most=MOST_PRUNED - total)
+        total += done.pruned
+        if total >= MOST_PRUNED:
+            return Gone(total, more=done.more or more)
+    return Gone(total, more=more)
+
+
+def _look_at_all(now: datetime) -> Shown:
+    """As far as the first jobs with something to prune: a press would not come further either."""
+    known = 0
+    for jobs, more in _pages(now):
+        known += len(jobs)
+        found = outlook(jobs, MOST_PRUNED)
+        if found.count or not more:
+            return _all_shown(found, known, unseen=more)
+    return _all_shown(Outlook(more=True), known, unseen=True)
 
 
 def _all_shown(found: Outlook, keeping: int, *, unseen: bool) -> Shown:
@@ -145,6 +169,8 @@ def _all_shown(found: Outlook, keeping: int, *, unseen: bool) -> Shown:
             ("newest", instant(found.last)),
         ]
     hint = "" if found.count else "Nothing is older than its job keeps it."
+    if unseen and not found.count:
+        hint = f"Nothing is, of the first {MOST_JOBS:,} jobs; beats see to the others."
     if not keeping:
         hint = "No job has a retention: everything is kept. Set `retention`, such as 30d, in a job."
     return Shown(found.count, facts, said=at_least(found.count, more=found.more or unseen), hint=hint)

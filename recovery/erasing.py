@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Sum
+from django.db.models import Count, Sum
 
-from occurrences.models import Attempt, Cause, IdempotencyKey, Occurrence, OccurrenceQuerySet, TaskRun
+from occurrences.models import Attempt, Cause, IdempotencyKey, Occurrence, TaskRun
 from recovery.holding import held
 from recovery.models import Counter, Pruned, Tally
 from recovery.oldest import Old
@@ -20,9 +20,10 @@ from recovery.oldest import Old
 Key = tuple[UUID, str, str, str]  # job, counter, task, label
 
 
-def without_dead_letters(rows: OccurrenceQuerySet) -> OccurrenceQuerySet:
-    """Dead letters nobody has dealt with stay."""
-    return rows.filter(~Exists(TaskRun.objects.dead().filter(occurrence=OuterRef("pk"))))
+def dead_letters_of(ids: Iterable[UUID]) -> set[UUID]:
+    """Those of them that stay: nobody has dealt with their dead letters."""
+    dead = TaskRun.objects.dead().filter(occurrence__any=list(ids)).order_by()
+    return set(dead.values_list("occurrence_id", flat=True))
 
 
 def erase(rows: Sequence[Old], *, waits: bool) -> dict[UUID, int]:
@@ -30,16 +31,19 @@ def erase(rows: Sequence[Old], *, waits: bool) -> dict[UUID, int]:
     if not rows:
         return {}
     holding = held({row.job_id for row in rows}, waits=waits)
-    wanted = Occurrence.objects.filter(id__any=[row.id for row in rows if row.job_id in holding])
-    # One that somebody has locked at this moment can go the next time.
-    free = without_dead_letters(wanted).order_by("id").select_for_update(of=("self",), skip_locked=True)
-    ids = set(free.values_list("id", flat=True))
+    wanted = there([row.id for row in rows if row.job_id in holding])
+    ids = wanted - dead_letters_of(wanted)
     gone = [row for row in rows if row.id in ids]
     if gone:
         _add(_counted(ids))
         _remember(holding, gone)
         _delete(ids)
     return dict(Sums(row.job_id for row in gone))
+
+
+def there(ids: Collection[UUID]) -> set[UUID]:
+    """Whoever held the job before may have deleted some of them since they were read."""
+    return set(Occurrence.objects.filter(id__any=ids).order_by().values_list("id", flat=True))
 
 
 def _counted(ids: Collection[UUID]) -> Sums[Key]:

@@ -21,7 +21,7 @@ from recovery.oldest import BEGINNING, NOBODY, Keeps, Old, oldest
 from recovery.retention import cutoff_of
 
 EVERY = timedelta(minutes=1)
-JOBS, ROWS = 500, 500
+JOBS, ROWS = 500, 250
 ONLY = 1
 
 

@@ -7,17 +7,17 @@ instant does not come back: the cursor has passed it. Dead letters nobody has de
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from jobs.errors import PunctualError
 from jobs.models import Job
 from jobs.scheduling import job_config
-from occurrences.models import Occurrence, OccurrenceQuerySet
+from occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
 from occurrences.states import OCCURRENCE_FINAL
 from recovery.audit import Asked, note
-from recovery.erasing import erase, without_dead_letters
+from recovery.erasing import dead_letters_of, erase
 from recovery.models import Action
 from recovery.oldest import Keeps, Old, oldest
 
@@ -117,7 +117,8 @@ def from_row(jobs: Sequence[Keeps], row: Old) -> list[Keeps]:
 def prunable(job: Job, cutoff: datetime) -> OccurrenceQuerySet:
     """What would go, all of it: ask for it where waiting is no matter, or bound it."""
     rows = Occurrence.objects.filter(job=job, scheduled_for__lt=cutoff, state__in=OCCURRENCE_FINAL)
-    return without_dead_letters(rows.filter(finished_at__lt=cutoff, finalized_at__isnull=False))
+    dead = TaskRun.objects.dead().filter(occurrence=OuterRef("pk"))
+    return rows.filter(~Exists(dead), finished_at__lt=cutoff, finalized_at__isnull=False)
 
 
 @dataclass(frozen=True)
@@ -136,12 +137,8 @@ def outlook(jobs: Sequence[Keeps], most: int) -> Outlook:
     cutoffs = {one.job_id: one.cutoff for one in jobs}
     rows = oldest(jobs, most)
     over = [row for row in rows if row.over(cutoffs[row.job_id])]
-    free: set[UUID] = set(
-        without_dead_letters(Occurrence.objects.filter(id__any=[row.id for row in over])).values_list(
-            "id", flat=True
-        )
-    )
-    going = [row for row in over if row.id in free]
+    dead = dead_letters_of(row.id for row in over)
+    going = [row for row in over if row.id not in dead]
     return Outlook(
         count=len(going),
         more=len(rows) == most,

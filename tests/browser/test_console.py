@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group, User
 
 from jobs.clock import database_now
 from jobs.models import Job
-from occurrences.models import Occurrence
+from occurrences.models import Cursor, Occurrence
 from occurrences.states import AttemptState, OccurrenceState, RunState
 from tests.browser.test_journey import PASSWORD, browser_page, pytestmark, site
 from tests.console.pages import groups, pages
@@ -230,3 +230,26 @@ def test_no_page_is_wider_than_its_window(site: str, width: int, scheme: str) ->
                 "document.documentElement.scrollWidth - document.documentElement.clientWidth"
             )
             assert over <= 0, f"{path} is {over} pixels too wide at {width}"
+
+
+@pytest.mark.usefixtures("groups")
+def test_a_range_of_the_past_is_filled_in_after_its_count_was_shown(site: str) -> None:
+    now = database_now().replace(minute=0, second=0, microsecond=0)
+    job = make_job("nightly etl", now - timedelta(days=9), schedule="0 * * * *")
+    make_task(job)
+    for hour in (2, 3):
+        make_occurrence(job, now - timedelta(hours=hour))
+    Cursor.objects.update_or_create(job=job, defaults={"settled_until": now})
+    with browser_page() as page:
+        log_in(page, site, f"/admin/jobs/job/{job.pk}/change/", group="Punctual: operators")
+        page.click("a:has-text('Backfill…')")
+        page.fill("input[name=since]", f"{now - timedelta(hours=5):%Y-%m-%dT%H:%M}")
+        page.fill("input[name=until]", f"{now:%Y-%m-%dT%H:%M}")
+        page.click("button:has-text('Show what it would do')")
+        assert page.inner_text("[data-count]") == "4"
+        assert not Occurrence.objects.filter(cause="backfill").exists()
+        page.fill("#id_reason", "the source was late")
+        page.click("button:has-text('Backfill 4')")
+        page.wait_for_selector("text=are filled in")
+    assert Occurrence.objects.filter(cause="backfill", request_reason="the source was late").count() == 4
+    assert LogEntry.objects.get().change_message == "the source was late"

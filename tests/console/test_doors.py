@@ -230,9 +230,9 @@ def test_a_time_that_clocks_leapt_over_is_refused_and_offsets_are_understood(roo
 def test_more_than_a_request_may_do_is_refused_or_done_in_part(
     root: Client, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, most in (("MOST", 3), ("MOST_PRUNED", 2)):
-        monkeypatch.setattr(f"console.doors.{name}", most)
-        monkeypatch.setattr(f"console.entering.{name}", most)
+    monkeypatch.setattr("console.doors.MOST", 3)
+    monkeypatch.setattr("console.doors.MOST_PRUNED", 3)
+    monkeypatch.setattr("console.entering.MOST_PRUNED", 3)
     assert "names more than 3 instants" in asked(root, job, "backfill", **SPAN)
     assert "holds more than 3 occurrences" in asked(root, job, "replay", **SPAN, part="all")
     assert counted(asked(root, job, "prune")) == "at least 1", "of the three oldest two are dead letters"
@@ -240,6 +240,18 @@ def test_more_than_a_request_may_do_is_refused_or_done_in_part(
     assert counted(text) == "at least 1"
     assert "There are more" in press(root, job, "prune", asked(root, job, "prune"))
     assert "There are more" in root.post("/admin/prune/", follow=True).content.decode()
+
+
+def test_jobs_are_looked_at_some_at_a_time_until_there_is_something(
+    root: Client, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        make_job(f"job {number}", START)
+    monkeypatch.setattr("console.entering.JOBS_A_PAGE", 1)
+    text = page(root, "/admin/prune/")
+    assert counted(text).endswith("7")
+    assert "7 occurrences are deleted" in root.post("/admin/prune/", follow=True).content.decode()
+    assert counted(page(root, "/admin/prune/")) == "0"
 
 
 def test_a_job_that_keeps_everything_says_so(root: Client) -> None:

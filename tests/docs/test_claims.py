@@ -25,6 +25,9 @@ ALSO_DOTTED = {
     "jobs.trigger_job",
     "jobs.pause_job",
     "jobs.trigger",
+    "occurrences.cancel_occurrence",
+    "occurrences.replay_occurrence",
+    "occurrences.resolve_taskrun",
 }  # permissions and functions
 LOCAL = re.compile(r"[\w./-]+$")
 

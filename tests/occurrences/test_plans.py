@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +20,8 @@ from occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from occurrences.states import OccurrenceState, RunState
 from occurrences.waiting import SPARE, admit_waiting
 from recovery.catchup import catch_up
+from recovery.oldest import Keeps, oldest
+from recovery.pruning import prune_some
 from recovery.retries import release_due
 from recovery.sweep import run_once as sweep
 from tests.occurrences.ledger import a_job, a_run, a_task, an_occurrence, saved
@@ -129,3 +132,15 @@ def test_one_free_slot_reads_and_locks_a_few_of_a_long_line(ledger: list[Job]) -
         if "occurrences_cursor" in query["sql"] and "FOR NO KEY" in query["sql"]
     ]
     assert locking.count(",") <= SPARE + 10
+
+
+@pytest.mark.req("REC-6")
+def test_pruning_asks_the_index_of_each_job_for_its_oldest_rows_and_reads_nothing_it_keeps(
+    ledger: list[Job],
+) -> None:
+    Job.objects.update(config={"retention": "20h"})
+    assert read_whole(lambda: prune_some(NOW, rows=50)) == {}
+    jobs = sorted((Keeps(job.id, NOW - 20 * HOUR) for job in ledger), key=attrgetter("job_id"))
+    with CaptureQueriesContext(connection) as queries:
+        assert len(oldest(jobs, 50)) == 50
+    assert "using occurrence_history" in explained(queries[0]["sql"])
