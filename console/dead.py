@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Func, IntegerField, Max, Min, Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
@@ -30,6 +30,8 @@ from recovery.deadletters import Dealt, Wanted, dead, purge_dead, replay_dead
 SEES, DEALS = "occurrences.view_taskrun", "occurrences.resolve_taskrun"
 MOST_GROUPS = 100
 AGES = ("1d", "7d", "30d", "90d")
+# Django's own Window refuses an aggregate; the databases do not.
+OF_ALL = Func(Count("*"), template="SUM(%(expressions)s) OVER ()", output_field=IntegerField())
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def dead_letters(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     now = database_now()
     wanted, allowed = wanted_in(request.GET, now), request.user.has_perm(DEALS)
-    rows, total = rows_of(wanted, allowed=allowed), dead(wanted).count()
+    rows, total = rows_of(wanted, allowed=allowed)
     context = {
         **admin.site.each_context(request),
         "title": "Dead letters",
@@ -156,16 +158,17 @@ def filters(wanted: Wanted) -> dict[str, str]:
     return {key: value for key, value in named.items() if value}
 
 
-def rows_of(wanted: Wanted, *, allowed: bool) -> list[Row]:
-    """The commonest error first: counted by the index on fingerprints, then the newest run of each.
+def rows_of(wanted: Wanted, *, allowed: bool) -> tuple[list[Row], int]:
+    """The commonest error first, and how many there are of all: one pass over the index on fingerprints.
 
     An error without a fingerprint has no address of its own: an empty one means any.
     """
     errors = dead(wanted).order_by().values_list("fingerprint")
     counted = errors.annotate(found=Count("*"), first=Min("finished_at"), last=Max("finished_at"))
-    groups = list(counted.order_by("-found", "-last")[:MOST_GROUPS])
-    newest = newest_of([(fingerprint, last) for fingerprint, _, _, last in groups])
-    return [
+    totaled = counted.annotate(total=OF_ALL)
+    groups = list(totaled.order_by("-found", "-last")[:MOST_GROUPS])
+    newest = newest_of([(name, last) for name, _, _, last, _ in groups])
+    rows = [
         Row(
             newest[name],
             count,
@@ -174,14 +177,15 @@ def rows_of(wanted: Wanted, *, allowed: bool) -> list[Row]:
             runs_url(name),
             acts_on(replace(wanted, fingerprint=name)) if allowed and name else [],
         )
-        for name, count, first, last in groups
+        for name, count, first, last, _ in groups
         if name in newest
     ]
+    return rows, int(groups[0][-1]) if groups else 0
 
 
 def newest_of(groups: Sequence[tuple[str, datetime]]) -> dict[str, TaskRun]:
     wanted = reduce(or_, (Q(fingerprint=name, finished_at=last) for name, last in groups), Q(pk__in=[]))
-    rows = TaskRun.objects.dead().filter(wanted).select_related("task__job").order_by("id")
+    rows = TaskRun.objects.dead().filter(wanted).select_related("task__job").defer("policy").order_by("id")
     return {row.fingerprint: row for row in rows}
 
 

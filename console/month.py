@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 from django.db.models.functions import TruncDate
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
 from console.activity import LOOK, WORDS
-from jobs.display import zone_of
+from jobs.display import instant, zone_of
 from jobs.models import Job
 from jobs.timing import timing
 from occurrences.models import Occurrence
 from occurrences.states import OccurrenceState
 
 MOST_PLANNED = 400
+MOST_COUNTED = 50_000  # rows a month; a job that runs every second has millions
 DAY = timedelta(days=1)
 ORDER = ("bad", "warn", "good", "busy", "none", "planned")
 SIGNS = {"bad": "✕", "warn": "!", "good": "✓", "busy": "▶", "none": "–", "planned": "○"}
@@ -53,10 +54,13 @@ def month_panel(job: Job, asked: str, now: datetime) -> SafeString:
     zone: tzinfo = zone_of(job) or UTC
     today = now.astimezone(zone).date()
     first = month_asked(asked, today)
-    days = Days(counted(job, first, zone, now), shifts(first, zone))
+    counts, since = counted(job, first, zone, now)
+    days = Days(counts, shifts(first, zone))
     context = {
         "weeks": weeks(first, today, days),
         "first": first,
+        "since": instant(since, zone_of(job)) if since else "",
+        "most": MOST_COUNTED,
         "zone": getattr(zone, "key", "UTC"),
         "earlier": f"{first - DAY:%Y-%m}",
         "later": f"{following(first):%Y-%m}",
@@ -68,20 +72,29 @@ def following(first: date) -> date:
     return (first + 31 * DAY).replace(day=1)
 
 
-def counted(job: Job, first: date, zone: tzinfo, now: datetime) -> dict[tuple[date, str], int]:
-    """(day, look) → instants: a row may stand for many that were missed at once."""
+def counted(
+    job: Job, first: date, zone: tzinfo, now: datetime
+) -> tuple[dict[tuple[date, str], int], datetime | None]:
+    """(day, look) → instants: a row may stand for many that were missed at once. And, where there are too
+    many rows, the instant after which they were counted."""
     start, end = midnight(first, zone), midnight(following(first), zone)
-    rows = Occurrence.objects.filter(job=job, scheduled_for__gte=start, scheduled_for__lt=end).order_by()
-    by_day = rows.annotate(day=TruncDate("scheduled_for", tzinfo=zone)).values_list("day", "state")
+    rows = Occurrence.objects.filter(job=job, scheduled_for__gte=start, scheduled_for__lt=end)
+    oldest = rows.order_by("-scheduled_for").values_list("scheduled_for", flat=True)[MOST_COUNTED:].first()
+    found = _past(rows if oldest is None else rows.filter(scheduled_for__gt=oldest), zone)
+    for fire in [] if end <= now else timing(job, max(now, start), MOST_PLANNED).fires:
+        if fire.instant < end and job.enabled and not job.removed:
+            found[fire.instant.astimezone(zone).date(), "planned"] += 1
+    return dict(found), oldest
+
+
+def _past(rows: QuerySet[Occurrence], zone: tzinfo) -> Counter[tuple[date, str]]:
+    by_day = rows.order_by().annotate(day=TruncDate("scheduled_for", tzinfo=zone)).values_list("day", "state")
     found: Counter[tuple[date, str]] = Counter()
     for day, state, instants in by_day.annotate(Sum("instants")):
         look = LOOK[OccurrenceState(state)]
         if look != "planned":  # those come from the schedule, which names them all
             found[day, look] += instants
-    for fire in [] if end <= now else timing(job, max(now, start), MOST_PLANNED).fires:
-        if fire.instant < end and job.enabled and not job.removed:
-            found[fire.instant.astimezone(zone).date(), "planned"] += 1
-    return dict(found)
+    return found
 
 
 def shifts(first: date, zone: tzinfo) -> dict[date, str]:

@@ -1,11 +1,16 @@
-"""Now → the seven counters at the top of every page, in one statement over partial indexes."""
+"""Now → the seven counters at the top of every page, in one statement over partial indexes.
 
-from collections.abc import Iterable, Mapping
+None counts further than `MOST`: on a bad day there are a million of something, and the page that says so
+must still be quick.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, QuerySet, Value
+from django.db import connection
+from django.db.models import QuerySet, Value
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
@@ -16,6 +21,7 @@ from occurrences.models import Occurrence, TaskRun
 from occurrences.states import OccurrenceState, RunState
 
 S = OccurrenceState
+MOST = 10_000
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,10 @@ class Counter:
     kind: Kind
     value: int
     url: str
+
+    @property
+    def shown(self) -> str:
+        return f"{self.value:,}" if self.value <= MOST else f"{MOST:,}+"
 
     @property
     def drawing(self) -> SafeString:
@@ -89,10 +99,11 @@ def counted(now: datetime) -> dict[str, QuerySet[Any]]:
     }
 
 
-def count_all(named: dict[str, QuerySet[Any]]) -> dict[str, int]:
-    """Several counts, one statement. COUNT(*), for COUNT(id) would fetch every row behind its index."""
-    first, *rest = [
-        rows.order_by().values_list(Value(name)).annotate(found=Count("*")) for name, rows in named.items()
-    ]
-    pairs: Iterable[tuple[str, int]] = first.union(*rest, all=True)
-    return dict(pairs)
+def count_all(named: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
+    """Several counts, one statement. Of a constant, for an id would be fetched from behind its index."""
+    some = [rows.order_by().values_list(Value(1))[: MOST + 1] for rows in named.values()]
+    compiled = [rows.query.sql_with_params() for rows in some]
+    parts = ", ".join(f"(SELECT COUNT(*) FROM ({text}) AS counted)" for text, _ in compiled)  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {parts}", [value for _, values in compiled for value in values])
+        return dict(zip(named, cursor.fetchone(), strict=True))

@@ -5,13 +5,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.db.models import Model
-from django.urls import reverse
-from django.utils.html import format_html
+from django.urls import get_script_prefix, reverse
+from django.utils.html import escape, format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
@@ -23,16 +24,10 @@ from jobs.secrecy import cleansed, without_passwords
 NOTHING = "–"
 LONGEST_IN_A_LIST = 40
 ID_DIGITS = 8
+ANY = UUID(int=0)  # stands for an id in an address
 ZONE_PREFIX = re.compile(r"\s*(?:chronex:\s*)?(?:CRON_)?TZ=(\S+)")
 
 # Colour alone tells nothing to one reader in twelve: each tone comes with a shape and a word.
-TONES = {
-    "good": "bg-green-100 text-green-700 dark:bg-green-500/20 dark:text-green-400",
-    "bad": "bg-red-100 text-red-700 dark:bg-red-500/20 dark:text-red-400",
-    "warn": "bg-orange-100 text-orange-700 dark:bg-orange-500/20 dark:text-orange-400",
-    "busy": "bg-blue-100 text-blue-700 dark:bg-blue-500/20 dark:text-blue-400",
-    "calm": "bg-base-500/8 text-base-700 dark:bg-base-500/20 dark:text-base-200",
-}
 SHAPES = {
     "ring": '<circle cx="5" cy="5" r="3.5"/>',
     "dot": '<circle cx="5" cy="5" r="3.5" fill="currentColor"/>',
@@ -58,19 +53,21 @@ class Section:
     rows: Sequence[Sequence[object]] = ()
     more: str = ""
     content: SafeString | str = ""
+    empty: str = "Nothing yet."
 
     @property
-    def table(self) -> dict[str, object]:
-        return {"headers": self.headers, "rows": self.rows}
+    def labeled(self) -> list[list[tuple[str, object]]]:
+        """Each cell with its header: on a narrow screen a row is a card."""
+        return [list(zip(self.headers, row, strict=True)) for row in self.rows]
 
 
+@lru_cache(maxsize=1024)  # a list shows the same few hundreds of times
 def badge(word: str, tone: str, shape: str, *, title: str = "") -> SafeString:
     return format_html(
-        '<span class="inline-flex items-center gap-1 font-semibold rounded-default text-[11px] '
-        'uppercase whitespace-nowrap h-6 leading-6 px-2 {}" title="{}">'
+        '<span class="badge {}" title="{}">'
         '<svg width="10" height="10" viewBox="0 0 10 10" fill="none" stroke="currentColor" '
         'stroke-width="1.5" aria-hidden="true" data-shape="{}">{}</svg>{}</span>',
-        TONES[tone],
+        tone,
         without_passwords(title),
         shape,
         mark_safe(SHAPES[shape]),  # noqa: S308 - a constant of this module
@@ -81,15 +78,13 @@ def badge(word: str, tone: str, shape: str, *, title: str = "") -> SafeString:
 def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
     """Text that fits a column; the whole of it on hover."""
     text = without_passwords(text)
-    return format_html(
-        '<span class="whitespace-nowrap" title="{}">{}</span>', text, Truncator(text).chars(length)
-    )
+    return format_html('<span class="line" title="{}">{}</span>', text, Truncator(text).chars(length))
 
 
 def short_id(shown_id: str) -> SafeString:
     kind, _, digits = shown_id.partition("_")
     return format_html(
-        '<code class="whitespace-nowrap" title="{}">{}_{}</code>',
+        '<code class="line" title="{}">{}_{}</code>',
         shown_id,
         kind,
         digits[:ID_DIGITS],
@@ -97,13 +92,25 @@ def short_id(shown_id: str) -> SafeString:
 
 
 def link(row: Model, text: object) -> SafeString:
+    return anchor(page_url(row), text)
+
+
+def page_url(row: Model) -> str:
+    """The address of a row's page. Looked up once per kind: a list asks for hundreds."""
     model = row._meta.label_lower.replace(".", "_")
-    return anchor(reverse(f"admin:{model}_change", args=[row.pk]), text)
+    if isinstance(row.pk, UUID):
+        return _page_of_any(model, get_script_prefix()).replace(str(ANY), str(row.pk))
+    return reverse(f"admin:{model}_change", args=[row.pk])
+
+
+@lru_cache(maxsize=64)
+def _page_of_any(model: str, _prefix: str) -> str:
+    return reverse(f"admin:{model}_change", args=[ANY])
 
 
 def anchor(url: str, text: object) -> SafeString:
     return format_html(
-        '<a class="text-primary-600 dark:text-primary-500 hover:underline" href="{}">{}</a>',
+        '<a class="way" href="{}">{}</a>',
         url,
         text,
     )
@@ -119,13 +126,11 @@ def instant(value: datetime | None, zone: ZoneInfo | None = None) -> SafeString 
     """On the job's own clock, UTC on hover; where it names no zone, UTC."""
     if value is None:
         return NOTHING
-    at, name = value.astimezone(zone or UTC), zone.key if zone else "UTC"
-    return format_html(
-        '<time class="whitespace-nowrap" datetime="{}" title="{} UTC">{} {}</time>',
-        value.astimezone(UTC).isoformat(),
-        _clock(value.astimezone(UTC), exact=True),
-        _clock(at),
-        name,
+    utc = value.astimezone(UTC)
+    at, name = (value.astimezone(zone), escape(zone.key)) if zone else (utc, "UTC")
+    # By hand: digits and the name of a zone, and the dearest cell of every list.
+    return mark_safe(  # noqa: S308
+        f'<time datetime="{utc.isoformat()}" title="{_clock(utc, exact=True)} UTC">{_clock(at)} {name}</time>'
     )
 
 
@@ -142,11 +147,7 @@ def _clock(value: datetime, *, exact: bool = False) -> str:
 
 
 def span(value: timedelta | None) -> SafeString | str:
-    return (
-        NOTHING
-        if value is None
-        else format_html('<span class="whitespace-nowrap">{}</span>', said_span(value))
-    )
+    return NOTHING if value is None else format_html('<span class="line">{}</span>', said_span(value))
 
 
 def said_span(value: timedelta) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from django.contrib.admin.options import ShowFacets
 from django.core.paginator import Page, Paginator
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from unfold.contrib.filters.admin import (  # type: ignore[import-untyped]
@@ -86,7 +86,8 @@ class Listing(ChangeList):
             self.params.pop(name, None)
             self.filter_params.pop(name, None)
         rows = super().get_queryset(request, *args, **kwargs)
-        return rows.defer(*getattr(self.model_admin, "list_defer", ()))
+        without = getattr(self.model_admin, "list_without", Q(pk__in=[]))
+        return rows.exclude(without).defer(*getattr(self.model_admin, "list_defer", ()))
 
     def get_results(self, request: HttpRequest) -> None:
         """Without the parent's: it counts, and skips by OFFSET."""
@@ -104,10 +105,13 @@ class PlainAdmin(ModelAdmin[Row]):
     """A list that never counts, and a page that shows the row's children below its fields."""
 
     list_defer: ClassVar[Sequence[str]] = ()
+    list_without: ClassVar[Q] = Q(pk__in=[])  # what no list shows
     list_per_page = 50
     list_fullwidth = True
     list_filter_submit = True
     list_disable_select_all = True
+    change_list_template = "jobs/change_list.html"
+    empty_words: ClassVar[str] = ""  # what somebody reads who finds the list empty
     paginator = Uncounted
     show_full_result_count = False
     show_facets = ShowFacets.NEVER  # a facet is a COUNT per choice

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.utils import flatten, flatten_fieldsets
+from django.db.models import Q
 from django.http import HttpRequest
 
 from jobs.between import BetweenFilter
@@ -22,6 +23,7 @@ from jobs.display import (
 )
 from jobs.theme import AutocompleteSelectFilter, ChoicesDropdownFilter
 from occurrences.badges import state_badge
+from occurrences.filters import AttemptStateFilter, RunStateFilter
 from occurrences.gantt import gantt
 from occurrences.models import Attempt, Occurrence, TaskRun
 from occurrences.pool_admin import PoolAdmin
@@ -119,11 +121,12 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
         "started", "took", "error_shown",
     ]  # fmt: skip
     list_filter = [
-        ("state", ChoicesDropdownFilter),
+        ("state", RunStateFilter),
         ("occurrence__job", AutocompleteSelectFilter),
         ("occurrence__scheduled_for", BetweenFilter),
     ]
     related = ["task"]
+    list_without = Q(occurrence__state=OccurrenceState.PENDING)  # has none; saves a look-up for each
     list_defer = ["policy", "occurrence__config", "occurrence__args", "occurrence__report"]
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
@@ -184,11 +187,12 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
         "started", "took", "error_shown",
     ]  # fmt: skip
     list_filter = [
-        ("state", ChoicesDropdownFilter),
+        ("state", AttemptStateFilter),
         ("run__occurrence__job", AutocompleteSelectFilter),
         ("run__occurrence__scheduled_for", BetweenFilter),
     ]
     related = ["run__task"]
+    list_without = Q(run__occurrence__state=OccurrenceState.PENDING)
     list_defer = [
         "traceback", "log", "run__policy", "run__error", "run__occurrence__config",
         "run__occurrence__args", "run__occurrence__report",

@@ -68,14 +68,14 @@ def dead(wanted: Wanted) -> TaskRunQuerySet:
     if wanted.ids:
         rows = rows.filter(id__in=wanted.ids)
     if wanted.job:
-        rows = rows.filter(occurrence__job__name=wanted.job)
+        rows = rows.filter(task__job__name=wanted.job)  # by its task: there are far fewer than occurrences
     if wanted.task:
         rows = rows.filter(task__name=wanted.task)
     if wanted.fingerprint:
         rows = rows.filter(fingerprint=wanted.fingerprint)
     if wanted.search:
         text = wanted.search
-        rows = rows.filter(Q(error__icontains=text) | Q(occurrence__job__name__icontains=text))
+        rows = rows.filter(Q(error__icontains=text) | Q(task__job__name__icontains=text))
     if wanted.before:
         rows = rows.filter(finished_at__lt=wanted.before)
     return rows.order_by("-finished_at", "id")

@@ -31,8 +31,8 @@ BIG = (
     SELECT md5('occ' || n)::uuid,
         md5('job' || CASE WHEN n %% 5 = 0 THEN 1 ELSE 1 + n %% %(jobs)s END)::uuid, 1,
         CASE WHEN n %% 5000 = 1 THEN 'recovery' ELSE 'schedule' END, at, at, at + interval '1 minute',
-        CASE WHEN n %% 50 = 1 THEN 'failed' WHEN n %% 997 = 0 THEN 'missed' ELSE 'completed' END,
-        CASE WHEN n %% 50 = 1 THEN 'failed after 4 attempts' ELSE '' END, true, 'default', 0,
+        CASE WHEN n %% 10 = 1 THEN 'failed' WHEN n %% 997 = 0 THEN 'missed' ELSE 'completed' END,
+        CASE WHEN n %% 10 = 1 THEN 'failed after 4 attempts' ELSE '' END, true, 'default', 0,
         %(config)s, '{}', '{}', 1, '', '', at, at, at, interval '1 hour',
         at + (n %% 90) * interval '1 second', at + (n %% 90) * interval '1 second', '{"outcome": "completed"}'
     FROM (SELECT n, %(now)s - n * interval '7 seconds' AS at FROM generate_series(1, %(rows)s) n) rows
@@ -52,17 +52,18 @@ BIG = (
         dispatched_at, claimed_by, started_at, finished_at, error, fingerprint, resolution)
     SELECT md5('run' || n)::uuid, md5('occ' || n)::uuid,
         md5('task' || CASE WHEN n %% 5 = 0 THEN 1 ELSE 1 + n %% %(jobs)s END)::uuid, 0,
-        CASE WHEN n %% 50 = 1 THEN 'dlq' ELSE 'success' END, '', '{}', 1, 0, at, at, 'worker-1@host', at,
-        at + (n %% 90) * interval '1 second', CASE WHEN n %% 50 = 1 THEN 'OSError: no space left' ELSE '' END,
-        CASE WHEN n %% 50 = 1 THEN lpad((n %% 37)::text, 16, '0') ELSE '' END, ''
+        CASE WHEN n %% 10 = 1 THEN 'dlq' ELSE 'success' END, '', '{}', 1, 0, at, at, 'worker-1@host', at,
+        at + (n %% 90) * interval '1 second',
+        CASE WHEN n %% 10 = 1 THEN 'OSError: no space left on device ' || (n / 10 %% 200) ELSE '' END,
+        CASE WHEN n %% 10 = 1 THEN lpad((n / 10 %% 200)::text, 16, '0') ELSE '' END, ''
     FROM (SELECT n, %(now)s - n * interval '7 seconds' AS at FROM generate_series(1, %(rows)s) n) rows
     """,
     """
     INSERT INTO occurrences_attempt (
         id, run_id, number, state, worker, started_at, finished_at, error_type, error, traceback, log)
     SELECT md5('attempt' || n)::uuid, md5('run' || n)::uuid, 0,
-        CASE WHEN n %% 50 = 1 THEN 'failed' ELSE 'success' END, 'worker-1@host', at,
-        at + (n %% 90) * interval '1 second', CASE WHEN n %% 50 = 1 THEN 'OSError' ELSE '' END, '', '', ''
+        CASE WHEN n %% 10 = 1 THEN 'failed' ELSE 'success' END, 'worker-1@host', at,
+        at + (n %% 90) * interval '1 second', CASE WHEN n %% 10 = 1 THEN 'OSError' ELSE '' END, '', '', ''
     FROM (SELECT n, %(now)s - n * interval '7 seconds' AS at FROM generate_series(1, %(rows)s) n) rows
     """,
 )

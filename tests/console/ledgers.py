@@ -33,11 +33,22 @@ def empty(now: datetime) -> None:
     """Nothing at all."""
 
 
+def one(now: datetime) -> None:
+    """The first job somebody made; nothing has run yet."""
+    job = make_job("first-report", now - MINUTE, schedule="TZ=Europe/Berlin 0 2 * * *", origin="admin")
+    make_task(job, "send")
+    make_occurrence(job, now + 5 * HOUR, S.PENDING, config=CONFIG)
+
+
 def small(now: datetime) -> None:
     """An afternoon of a healthy shop with the usual mishaps."""
     beats(now)
     etl = make_job(
-        "warehouse-etl", now - 30 * DAY, schedule="TZ=Europe/Berlin 0 */2 * * * {jitter:5m}", version=3
+        "warehouse-etl",
+        now - 30 * DAY,
+        schedule="TZ=Europe/Berlin 0 */2 * * * {jitter:5m}",
+        version=3,
+        origin="admin",
     )
     tasks = [make_task(etl, name, position=at) for at, name in enumerate(("extract", "load", "close"))]
     versions(etl, now)
@@ -125,6 +136,7 @@ def odd(now: datetime) -> None:
 
 FILLERS: dict[str, Callable[[datetime], None]] = {
     "empty": empty,
+    "one": one,
     "small": small,
     "broken": broken,
     "odd": odd,

@@ -34,6 +34,22 @@ def pages() -> dict[str, str]:
     return {f"a {name}": page_of(row) for name, row in found.items() if row is not None}
 
 
+def doors() -> dict[str, str]:
+    """The pages that lead to a change: editors, and the questions before an act."""
+    found = {
+        "a new job": reverse("admin:jobs_job_add"),
+        "dead letters, purge": reverse("console:deal", args=["purge"]),
+    }
+    job = Job.objects.filter(origin="admin").first()
+    if job is not None:
+        found["a job, editor"] = reverse("admin:jobs_job_edit", args=[job.pk])
+    if paused := Job.objects.filter(paused_at__isnull=False).first():
+        found["a job, resume"] = reverse("admin:jobs_job_resume", args=[paused.pk])
+    if over := Occurrence.objects.filter(state="failed").first():
+        found["an occurrence, replay"] = reverse("console:act", args=[over.pk, "replay"])
+    return found
+
+
 def page_of(row: Model) -> str:
     return reverse(f"admin:{row._meta.label_lower.replace('.', '_')}_change", args=[row.pk])
 
@@ -57,6 +73,7 @@ def big_paths() -> dict[str, str]:
         "attempts, timed out": ("attempts", {"state__exact": "timeout"}),
         "attempts, running": ("attempts", {"state__exact": "running"}),
         "attempts, failed": ("attempts", {"state__exact": "failed"}),
+        "dead letters, searched": ("dead letters", {"q": "space left"}),
         "jobs, far back": ("jobs", {"after": str(Job.objects.get(name="fleet-job-09000").pk)}),
         "jobs, paused": ("jobs", {"state": "paused"}),
         "jobs, searched": ("jobs", {"q": "job-0042"}),

@@ -44,6 +44,17 @@ def test_the_counters_count_each_kind_in_one_statement(now: datetime) -> None:
     assert len(queries) == 1
 
 
+def test_a_counter_stops_counting_where_it_would_be_dear(
+    root: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.pulse.MOST", 2)
+    for number in range(4):
+        make_job(f"job {number}", now, paused_at=now)
+    paused = counters(now)[-1]
+    assert (paused.value, paused.shown) == (3, "2+")
+    assert "<b>2+</b> paused" in page(root, "/admin/pulse/")
+
+
 def test_a_counter_leads_to_the_rows_it_counted(root: Client) -> None:
     now = database_now()
     job = make_job("etl", now)
