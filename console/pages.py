@@ -9,7 +9,9 @@ from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
+from console import workers as staff
 from console.context import SEES
+from console.overview import WAITS_LONG, beats
 from console.pulse import counters
 from console.timeline import LANES, SPANS, View, axis, lanes
 from jobs.clock import database_now
@@ -50,6 +52,23 @@ def timeline(request: HttpRequest) -> HttpResponse:
         "later": f"?{urlencode({**kept, 'span': span, AFTER: found.later})}" if found.later else "",
     }
     return render(request, "console/timeline.html", context)
+
+
+@require_safe
+@sees
+def workers(request: HttpRequest) -> HttpResponse:
+    now = database_now()
+    context = {
+        **admin.site.each_context(request),
+        "title": "Beats and workers",
+        "now": now,
+        "workers": staff.workers(now),
+        "beats": beats(now),
+        "queues": staff.queues(now, staff.lengths_within),
+        "unsent": staff.unsent(now),
+        "waits_long": WAITS_LONG,
+    }
+    return render(request, "console/workers.html", context)
 
 
 def jobs_shown(search: str) -> QuerySet[Job]:

@@ -13,7 +13,9 @@ PAGES = (
     ("Dead letters", "dangerous", "console:dead", "occurrences.view_taskrun"),
     ("Audit", "fact_check", "admin:recovery_audit_changelist", "recovery.view_audit"),
     ("Pools", "select_check_box", "admin:occurrences_pool_changelist", "occurrences.view_pool"),
-    ("Beats", "favorite", "admin:beat_beat_changelist", "beat.view_beat"),
+    ("Beats and workers", "favorite", "console:workers", "occurrences.view_occurrence"),
+    ("Versions", "history", "admin:jobs_jobversion_changelist", "jobs.view_jobversion"),
+    ("Audit", "fact_check", "admin:recovery_audit_changelist", "recovery.view_audit"),
 )
 
 

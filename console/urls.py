@@ -13,5 +13,6 @@ urlpatterns = [
     path("occurrence/<uuid:occurrence_id>/<slug:name>/", admin.site.admin_view(acts.act_on), name="act"),
     path("job/<uuid:job_id>/<slug:name>/", admin.site.admin_view(entering.job_door), name="job_door"),
     path("prune/", admin.site.admin_view(entering.prune_all), name="prune_all"),
+    path("workers/", admin.site.admin_view(pages.workers), name="workers"),
     path("timeline/", admin.site.admin_view(pages.timeline), name="timeline"),
 ]

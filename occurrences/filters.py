@@ -31,9 +31,6 @@ class RunStateFilter(HintedFilter):
     hints: ClassVar[dict[str, Q]] = {
         # `run_unsent` or `run_unclaimed`.
         RunState.SCHEDULED: Q(state=RunState.SCHEDULED) & UNSENT | Q(state=RunState.SCHEDULED) & SENT,
-        # `run_expired`.
-        RunState.CLAIMED: Q(state__in=RUN_HELD),
-        RunState.RUNNING: Q(state__in=RUN_HELD),
     }
 
 

@@ -21,6 +21,7 @@ class AuditAdmin(PlainAdmin[Audit]):
     list_display: Any = ["action", "count", "by", "time", "reason_shown"]
     list_filter = [("action", ChoicesDropdownFilter)]
     list_defer = ["details"]
+    empty_words = "Whoever replays, cancels, skips, backfills, purges or prunes leaves a line here."
     sortable_by: ClassVar[Any] = []
     ordering = ["-id"]
     actions = None

@@ -7,6 +7,7 @@ from django.db.models import Model
 from django.utils.safestring import SafeString
 
 from console.overview import Ticking
+from console.workers import Worker
 from jobs.display import NOTHING, instant, link, said_span, zone_of
 from jobs.display import badge as drawn_badge
 from jobs.models import Job
@@ -63,6 +64,17 @@ def beat_badge(beat: Ticking) -> SafeString:
     if beat.silent:
         return drawn_badge("silent", "bad", "cross", title="It may have been stopped on purpose.")
     return drawn_badge("ticking", "good", "play")
+
+
+@register.filter
+def worker_badge(worker: Worker, now: datetime) -> SafeString:
+    if worker.silent(now):
+        return drawn_badge(
+            "silent", "bad", "cross", title="Its leases ran out: the reaper takes its runs back."
+        )
+    if worker.runs:
+        return drawn_badge("working", "busy", "play")
+    return drawn_badge("idle", "calm", "ring", title="It holds nothing; it may also have been stopped.")
 
 
 @register.filter

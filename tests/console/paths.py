@@ -24,7 +24,11 @@ ROWS: tuple[type[Model], ...] = (Job, Task, JobVersion, Occurrence, TaskRun, Att
 
 def lists() -> dict[str, str]:
     named = {name: reverse(f"admin:{model}_changelist") for name, model in LISTS.items()}
-    own = {"timeline": reverse("console:timeline"), "dead letters": reverse("console:dead")}
+    own = {
+        "timeline": reverse("console:timeline"),
+        "dead letters": reverse("console:dead"),
+        "workers": reverse("console:workers"),
+    }
     return {"overview": reverse("admin:index"), **own, **named}
 
 

@@ -191,7 +191,7 @@ def ids(shown: str) -> list[str]:
 def test_the_sidebar_follows_the_hierarchy(root: Client) -> None:
     text = page(root, "/admin/")
     sidebar = text[text.index("nav-sidebar-apps") :]
-    titles = ["Jobs", "Occurrences", "Runs", "Attempts", "Pools", "Beats"]
+    titles = ["Jobs", "Occurrences", "Runs", "Attempts", "Pools", "Beats and workers"]
     places = [sidebar.index(f"<span>{title}</span>") for title in titles]
     assert places == sorted(places)
 

@@ -1,0 +1,152 @@
+"""Who ticks, who works on what, what waits: from rows, and from a broker that may be away."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from time import monotonic
+
+import pytest
+from django.test import Client
+
+from beat.models import Beat
+from console import workers as staff
+from console.workers import Worker, base, lengths_within, queues, unsent, workers
+from jobs.clock import database_now
+from occurrences.models import TaskRun
+from occurrences.states import OccurrenceState as S
+from occurrences.states import RunState as R
+from tests.console.pages import Viewer, page, queries
+from tests.console.rows import make_job, make_occurrence, make_run, make_task
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-2")]
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+
+
+def silent_broker(_names: Sequence[str]) -> dict[str, int]:
+    return {}
+
+
+def held(now: datetime, name: str, by: str, **facts: object) -> TaskRun:
+    job = make_job(name, now)
+    occurrence = make_occurrence(job, now, S.RUNNING)
+    defaults = {"claimed_by": by, "started_at": now, "heartbeat_at": now, "lease_until": now + MINUTE}
+    return make_run(occurrence, make_task(job), R.RUNNING, **(defaults | facts))
+
+
+def test_a_worker_is_all_its_processes_and_shows_what_they_hold(now: datetime) -> None:
+    first = held(now - MINUTE, "etl", "celery@a/1", heartbeat_at=now - 3 * SECOND)
+    second = held(now, "mail", "celery@a/2", heartbeat_at=now - 9 * SECOND, started_at=now - MINUTE)
+    [found] = workers(now)
+    assert found.name == "celery@a"
+    assert {run.pk for run in found.runs} == {first.pk, second.pk}
+    assert found.seen_at == now - 3 * SECOND
+    assert not found.silent(now)
+
+
+def test_a_worker_whose_every_lease_ran_out_is_silent(now: datetime) -> None:
+    held(now, "etl", "celery@a/1", lease_until=now - SECOND)
+    held(now, "mail", "celery@a/2", lease_until=now + SECOND)
+    held(now, "gone", "celery@b/1", lease_until=now - SECOND)
+    found = {worker.name: worker.silent(now) for worker in workers(now)}
+    assert found == {"celery@a": False, "celery@b": True}
+
+
+def test_one_that_has_nothing_to_do_is_known_by_what_it_did_lately(now: datetime) -> None:
+    job = make_job("etl", now)
+    task = make_task(job)
+    for minute, name in ((3, "celery@idle/1"), (200, "celery@old/1")):
+        at = now - minute * MINUTE
+        make_run(make_occurrence(job, at), task, claimed_by=name, started_at=at, finished_at=at + SECOND)
+    [found] = workers(now)
+    assert (found.name, found.runs, found.seen_at) == ("celery@idle", [], now - 3 * MINUTE + SECOND)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "name"), [("celery@a/12", "celery@a"), ("local/7", "local"), ("odd", "odd")]
+)
+def test_the_number_of_a_process_is_no_part_of_its_workers_name(claimed: str, name: str) -> None:
+    assert base(claimed) == name
+
+
+def test_each_queue_has_its_own_age(now: datetime) -> None:
+    job = make_job("etl", now)
+    occurrence = make_occurrence(job, now, S.RUNNING)
+    sent = [("a", "reports", 5), ("b", "reports", 90), ("c", "default", 30)]
+    for name, queue, seconds in sent:
+        facts = {"policy": {"queue": queue}, "dispatched_at": now - seconds * SECOND}
+        make_run(occurrence, make_task(job, name), R.SCHEDULED, **facts)
+    make_run(occurrence, make_task(job, "taken"), R.RUNNING, policy={"queue": "reports"})
+    found = queues(now, lambda names: {name: len(name) for name in names})
+    assert [(one.name, one.waiting, one.age, one.length) for one in found] == [
+        ("reports", 2, 90 * SECOND, 7),
+        ("default", 1, 30 * SECOND, 7),
+    ]
+
+
+def test_the_usual_queue_is_there_when_nothing_waits(now: datetime) -> None:
+    assert [(one.name, one.waiting, one.age, one.length) for one in queues(now, silent_broker)] == [
+        ("default", 0, None, None)
+    ]
+
+
+def test_what_no_broker_has_taken_is_told_apart(now: datetime) -> None:
+    assert unsent(now).count == 0
+    job = make_job("etl", now)
+    facts = {"dispatched_at": None, "available_at": now - 7 * SECOND}
+    make_run(make_occurrence(job, now, S.DISPATCHED), make_task(job), R.SCHEDULED, **facts)
+    assert (unsent(now).count, unsent(now).age) == (1, 7 * SECOND)
+
+
+def test_a_broker_that_does_not_answer_holds_no_page_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = monotonic()
+
+    def stuck(_queue: str) -> int:
+        while monotonic() - started < 2:
+            pass
+        return 1
+
+    monkeypatch.setattr(staff, "backlog", stuck)
+    assert lengths_within(["default"], 0.05) == {}
+    assert monotonic() - started < 1
+
+
+def test_the_page_names_them_all(root: Client, now: datetime) -> None:
+    now = database_now()
+    run = held(now, "nightly etl", "celery@a/1")
+    Beat.objects.create(name="b1", started_at=now, ticked_at=now, lag=timedelta())
+    text = page(root, "/admin/workers/")
+    for word in (
+        "celery@a",
+        "nightly etl",
+        str(run.pk),
+        "b1",
+        "working",
+        "ticking",
+        "Nothing waits to be sent",
+    ):
+        assert word in text
+
+
+def test_an_empty_one_says_what_is_missing(root: Client) -> None:
+    text = page(root, "/admin/workers/")
+    assert "No worker holds a run" in text
+    assert "No beat has ticked" in text
+
+
+def test_its_cost_does_not_grow(root: Client, now: datetime) -> None:
+    now = database_now()
+    held(now, "etl", "celery@a/1")
+    few = len(queries(root, "/admin/workers/"))
+    for number in range(20):
+        held(now, f"job {number}", f"celery@{number}/1")
+        Beat.objects.create(name=f"b{number}", started_at=now, ticked_at=now, lag=timedelta())
+    assert len(queries(root, "/admin/workers/")) == few
+
+
+def test_it_is_for_those_who_may_see_the_ledger(viewer: Viewer) -> None:
+    assert viewer("jobs.view_job").get("/admin/workers/").status_code == 403
+
+
+def test_few_of_many_runs_are_named(now: datetime) -> None:
+    worker = Worker("celery@a", [held(now, f"job {number}", "celery@a/1") for number in range(5)], now, now)
+    assert (len(worker.named), worker.more) == (3, 2)
