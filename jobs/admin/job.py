@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.admin.definition import LOOKS, ConditionFilter, DefinitionAdmin
 from jobs.admin.editor import Editor, editable
+from jobs.admin.live import live
 from jobs.admin.pressing import ask_backlog, press
 from jobs.admin.sections import (
     MOST_TASKS,
@@ -143,6 +144,7 @@ class JobAdmin(DefinitionAdmin):
                 "<uuid:job_id>/press/<slug:name>/", door(require_POST(self.press_view)), name="jobs_job_press"
             ),
             path("<uuid:job_id>/edit/", door(self.edit_view), name="jobs_job_edit"),
+            path("schedule/", door(require_POST(self.schedule_view)), name="jobs_job_schedule"),
             path("<uuid:job_id>/resume/", door(require_safe(self.resume_view)), name="jobs_job_resume"),
             *super().get_urls(),
         ]
@@ -167,6 +169,11 @@ class JobAdmin(DefinitionAdmin):
         if not editable(request, job):
             raise PermissionDenied
         return Editor(self, request, job).respond()
+
+    def schedule_view(self, request: HttpRequest) -> HttpResponse:
+        if not (request.user.has_perm("jobs.change_job") or request.user.has_perm("jobs.add_job")):
+            raise PermissionDenied
+        return live(request)
 
     def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not self.has_add_permission(request):

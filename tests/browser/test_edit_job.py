@@ -51,3 +51,24 @@ def test_a_schedule_is_changed_with_its_difference_in_view(site: str) -> None:
     job.refresh_from_db()
     assert (job.schedule, job.tasks.count()) == ("TZ=Europe/Berlin 0 5 * * *", 2)
     assert JobVersion.objects.get(job=job, number=2).author == "operator"
+
+
+@pytest.mark.req("JOB-6")
+@pytest.mark.usefixtures("functions")
+def test_a_schedule_is_judged_while_it_is_typed(site: str) -> None:
+    User.objects.create_superuser("operator", password=PASSWORD)
+    job = saved("nightly etl", "TZ=Europe/Berlin 0 2 * * *")
+
+    with browser_page() as page:
+        page.goto(f"{site}/admin/jobs/job/{job.pk}/edit/")
+        page.fill("#id_username", "operator")
+        page.fill("#id_password", PASSWORD)
+        page.click("button[type=submit]")
+        page.wait_for_selector("#schedule-live li:has-text('Europe/Berlin')")
+        page.fill("#id_schedule", "0 99 * * *")
+        page.wait_for_selector("#schedule-live mark:text('99')")
+        assert page.locator("#schedule-live .fires li").count() == 0
+        page.fill("#id_schedule", "0 9 * * *")
+        page.wait_for_selector("#schedule-live .fine:has-text('09:00')")
+        assert page.locator("#schedule-live .fires li").count() == 25
+    assert JobVersion.objects.filter(job=job).count() == 1
