@@ -26,6 +26,7 @@ class BeatAdmin(PlainAdmin[Beat]):
     readonly_fields: ClassVar[Any] = list_display
     sortable_by: ClassVar[Any] = []
     search_fields = ["name"]
+    empty_words = "No beat has ticked: nothing will start. Run manage.py up, or celery beat."
     actions = None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Beat]:

@@ -72,10 +72,7 @@ def outcome_bars(ended: Sequence[Ended]) -> SafeString | str:
         return NOTHING
     longest = max((one.took for one in shown if one.took), default=timedelta()) or timedelta(seconds=1)
     step, address = 100 / SHOWN, reverse("admin:occurrences_occurrence_change", args=[NOBODY])
-    shapes = [
-        _bar(one, address, (SHOWN - len(shown) + place) * step, step * 0.7, longest)
-        for place, one in enumerate(shown)
-    ]
+    shapes = [_bar(one, address, place * step, step * 0.7, longest) for place, one in enumerate(shown)]
     return format_html('<span class="spark">{}</span>', picture(HEIGHT, shapes, label=spoken(shown)))
 
 

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from beat.models import Beat
 from console import activity
 from jobs.models import Job
-from occurrences.models import Occurrence, TaskRun
+from occurrences.models import Cursor, Occurrence, TaskRun
 from occurrences.states import RUN_HELD, OccurrenceState, RunState
 
 SHOWN = 8
@@ -55,6 +55,7 @@ class Overview:
     workers: list[Worker]
     queue_age: timedelta | None
     failing: list[Failing]
+    broken: list[Cursor]
     running: list[Occurrence]
     upcoming: list[Occurrence]
 
@@ -71,6 +72,7 @@ def overview(now: datetime) -> Overview:
         workers=workers(),
         queue_age=queue_age(now),
         failing=failing(now),
+        broken=broken(),
         running=list(_light(Occurrence.objects.active()).order_by("scheduled_for")[:SHOWN]),
         upcoming=list(_light(_pending()).order_by("run_at")[:SHOWN]),
     )
@@ -106,6 +108,12 @@ def failing(now: datetime) -> list[Failing]:
     worst = list(counted.order_by("-found", "-last")[:SHOWN])
     jobs = Job.objects.in_bulk([job for job, _, _ in worst])
     return [Failing(jobs[job], count, last) for job, count, last in worst]
+
+
+def broken() -> list[Cursor]:
+    """Jobs that cannot be planned: nothing of theirs will start until somebody mends them."""
+    rows = Cursor.objects.filter(job__removed_at=None).exclude(problem="").select_related("job")
+    return list(rows.order_by("job__name")[:SHOWN])
 
 
 def _pending() -> Any:

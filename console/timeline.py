@@ -35,6 +35,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 STEPS = (MINUTE, 3 * MINUTE, 10 * MINUTE, 60 * MINUTE, 240 * MINUTE, DAY, 2 * DAY)  # between two ticks
 MOST_TICKS = 7
 LEFTMOST, RIGHTMOST, CLEAR = 3, 97, 5  # percent: labels keep away from the edges and from "now"
+CROWDED = 16  # percent: so near to "now" a narrow screen has no room for a label
 LANE, MIDDLE = 26.0, 13.0
 AXIS = 22.0
 
@@ -120,12 +121,23 @@ def axis(view: View) -> SafeString:
     pattern = "%d %b" if step >= DAY else "%H:%M"
     now = view.place(view.now)
     shapes = [
-        word(f"{at:{pattern}}", view.place(at), AXIS - 8, anchor="middle", look="minor" if number % 3 else "")
+        word(
+            f"{at:{pattern}}",
+            view.place(at),
+            AXIS - 8,
+            anchor="middle",
+            look=_look(view.place(at) - now, number),
+        )
         for number, at in enumerate(ticks(view, step))
         if LEFTMOST < view.place(at) < RIGHTMOST and abs(view.place(at) - now) > CLEAR
     ]
     shapes.append(word("now", now, AXIS - 8, anchor="middle", look="strong"))
     return picture(AXIS, shapes, label=f"from {view.start:%Y-%m-%d %H:%M} to {view.end:%Y-%m-%d %H:%M} UTC")
+
+
+def _look(distance: float, number: int) -> str:
+    """`minor` is left out on a narrow screen."""
+    return "minor" if number % 3 or abs(distance) < CROWDED else ""
 
 
 def ticks(view: View, step: timedelta) -> Iterable[datetime]:

@@ -126,6 +126,10 @@ class PlainAdmin(ModelAdmin[Row]):
     def has_delete_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
         return False
 
+    def title_of(self, row: Row) -> str:
+        """What its page is called."""
+        return str(row)
+
     def sections(self, row: Row) -> list[Section]:
         """The tables below the fields."""
         return []
@@ -144,4 +148,7 @@ class PlainAdmin(ModelAdmin[Row]):
         obj: Row | None = None,
     ) -> HttpResponse:
         context["sections"] = [] if obj is None else self.sections_asked(request, obj)
+        if obj is not None:
+            named: Any = obj
+            named.page_title = context["subtitle"] = self.title_of(obj)
         return super().render_change_form(request, context, add, change, form_url, obj)

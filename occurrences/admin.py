@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.contrib.admin.utils import flatten, flatten_fieldsets
 from django.db.models import Q
 from django.http import HttpRequest
+from django.utils.html import strip_tags
 
 from jobs.between import BetweenFilter
 from jobs.clock import database_now
@@ -50,6 +51,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
         ("scheduled_for", BetweenFilter),
     ]
     list_defer = ["config", "args", "report"]
+    empty_words = "A job with a schedule has its next occurrence here within seconds."
     ordering = ["-scheduled_for"]
     search_help_text = "Name of a job, or id such as occ_…"
     fieldsets: ClassVar[Any] = [
@@ -71,6 +73,9 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
     started = moment("started_at", "started")
     deadline = moment("deadline_at", "deadline")
     finished = moment("finished_at", "finished")
+
+    def title_of(self, row: Occurrence) -> str:
+        return f"{row.job.name}, {strip_tags(self.when(row))}"
 
     @admin.display(description="reason")
     def reason_shown(self, row: Occurrence) -> Shown:
@@ -117,7 +122,7 @@ def family_section(row: Occurrence) -> list[Section]:
 class TaskRunAdmin(LedgerAdmin[TaskRun]):
     id_kind, job_path, states = "run", "occurrence__job", RunState
     list_display: Any = [
-        "id_shown", "task_shown", "job_shown", "occurrence_shown", "state_shown", "attempts_made",
+        "id_shown", "state_shown", "job_shown", "task_shown", "occurrence_shown", "attempts_made",
         "started", "took", "error_shown",
     ]  # fmt: skip
     list_filter = [
@@ -127,6 +132,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     ]
     related = ["task"]
     list_without = Q(occurrence__state=OccurrenceState.PENDING)  # has none; saves a look-up for each
+    empty_words = "When an occurrence is fired, each task of its job gets a run."
     list_defer = ["policy", "occurrence__config", "occurrence__args", "occurrence__report"]
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
@@ -152,13 +158,16 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     started = moment("started_at", "started")
     finished = moment("finished_at", "finished")
 
+    def title_of(self, row: TaskRun) -> str:
+        return f"{row.task.name} of {row.occurrence.job.name}"
+
     @admin.display(description="task")
     def task_shown(self, row: TaskRun) -> Shown:
         return link(row.task, shortened(row.task.name))
 
     @admin.display(description="occurrence")
     def occurrence_shown(self, row: TaskRun) -> Shown:
-        return link(row.occurrence, instant(row.occurrence.scheduled_for))
+        return link(row.occurrence, self.when(row.occurrence))
 
     @admin.display(description="error")
     def error_shown(self, row: TaskRun) -> Shown:
@@ -174,7 +183,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
 
     def sections(self, row: TaskRun) -> list[Section]:
         attempts = row.attempts.order_by("number").defer("traceback")[:MOST_CHILDREN]
-        headers = ["attempt", "number", "state", "worker", "started", "took", "error"]
+        headers = ["id", "attempt", "state", "worker", "started", "took", "error"]
         more = list_url("occurrences_attempt", run__id__exact=row.pk)
         return [Section("Attempts", headers, [_attempt_cells(one, row) for one in attempts], more)]
 
@@ -183,8 +192,8 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
 class AttemptAdmin(LedgerAdmin[Attempt]):
     id_kind, job_path, states = "attempt", "run__occurrence__job", AttemptState
     list_display: Any = [
-        "id_shown", "number", "job_shown", "task_shown", "run_shown", "state_shown", "worker",
-        "started", "took", "error_shown",
+        "id_shown", "state_shown", "job_shown", "task_shown", "number_shown", "worker", "started", "took",
+        "error_shown", "run_shown",
     ]  # fmt: skip
     list_filter = [
         ("state", AttemptStateFilter),
@@ -192,6 +201,7 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
         ("run__occurrence__scheduled_for", BetweenFilter),
     ]
     related = ["run__task"]
+    empty_words = "Each time a worker tries a run, the attempt is recorded here."
     list_without = Q(run__occurrence__state=OccurrenceState.PENDING)
     list_defer = [
         "traceback", "log", "run__policy", "run__error", "run__occurrence__config",
@@ -200,7 +210,7 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
     ordering = ["-run__occurrence__scheduled_for", "run_id", "number"]
     search_help_text = "Name of a job, or id such as attempt_…"
     fields: ClassVar[Any] = [
-        ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("run_shown", "number"),
+        ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("run_shown", "number_shown"),
         ("state_shown", "worker"), ("started", "finished"), ("took", "error_type"),
         ("lease", "heartbeat"), "error_full", "log_shown", "traceback_shown",
     ]  # fmt: skip
@@ -213,11 +223,18 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
 
     @admin.display(description="occurrence")
     def occurrence_shown(self, row: Attempt) -> Shown:
-        return link(row.run.occurrence, instant(row.run.occurrence.scheduled_for))
+        return link(row.run.occurrence, self.when(row.run.occurrence))
 
     @admin.display(description="task")
     def task_shown(self, row: Attempt) -> Shown:
         return link(row.run.task, shortened(row.run.task.name))
+
+    @admin.display(description="attempt")
+    def number_shown(self, row: Attempt) -> int:
+        return row.number + 1
+
+    def title_of(self, row: Attempt) -> str:
+        return f"Attempt {row.number + 1} at {row.run.task.name}"
 
     @admin.display(description="run")
     def run_shown(self, row: Attempt) -> Shown:
@@ -225,7 +242,7 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
 
     @admin.display(description="error")
     def error_shown(self, row: Attempt) -> Shown:
-        return shortened(f"{row.error_type}: {row.error}" if row.error else row.error_type)
+        return shortened(": ".join(part for part in (row.error_type, row.error) if part))
 
     @admin.display(description="error")
     def error_full(self, row: Attempt) -> Shown:
@@ -255,7 +272,7 @@ def _run_cells(run: TaskRun, occurrence: Occurrence) -> list[object]:
 def _attempt_cells(attempt: Attempt, run: TaskRun) -> list[object]:
     return [
         link(attempt, short_id(attempt.shown_id)),
-        attempt.number,
+        attempt.number + 1,
         state_badge(AttemptState(attempt.state)),
         attempt.worker,
         instant(attempt.started_at, zone_of(run.occurrence.job)),

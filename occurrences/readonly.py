@@ -17,6 +17,7 @@ from jobs.models import Job
 from jobs.secrecy import without_passwords
 from jobs.theme import PlainAdmin
 from occurrences.badges import state_badge
+from occurrences.models import Occurrence
 from occurrences.states import AttemptState, OccurrenceState, RunState
 
 Row = TypeVar("Row", bound=Model)
@@ -57,6 +58,10 @@ class LedgerAdmin(PlainAdmin[Row]):
     def job_of(self, row: Row) -> Job:
         job: Job = attrgetter(self.job_path.replace("__", "."))(row)
         return job
+
+    def when(self, occurrence: Occurrence) -> Shown:
+        """Its instant on the job's clock."""
+        return instant(occurrence.scheduled_for, zone_of(occurrence.job))
 
     @admin.display(description="id")
     def id_shown(self, row: Any) -> Shown:

@@ -13,7 +13,7 @@ from jobs.display import badge as drawn_badge
 from jobs.models import Job
 from jobs.secrecy import without_passwords
 from occurrences.badges import state_badge
-from occurrences.models import Occurrence
+from occurrences.models import Cursor, Occurrence
 from occurrences.states import OccurrenceState
 
 register = template.Library()
@@ -75,6 +75,11 @@ def worker_badge(worker: Worker, now: datetime) -> SafeString:
     if worker.runs:
         return drawn_badge("working", "busy", "play")
     return drawn_badge("idle", "calm", "ring", title="It holds nothing; it may also have been stopped.")
+
+
+@register.filter
+def broken_badge(cursor: Cursor) -> SafeString:
+    return drawn_badge("not planned", "bad", "alert", title=cursor.problem)
 
 
 @register.filter

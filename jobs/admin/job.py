@@ -49,6 +49,7 @@ class JobAdmin(DefinitionAdmin):
     list_display: Any = ["name_shown", "state", "schedule_shown", "origin_shown"]
     list_filter = [ConditionFilter, ("origin", ChoicesDropdownFilter)]
     sortable_by = ["name_shown"]
+    empty_words = "Declare one in code with @scheduled, apply a file, or add one here."
     ordering = ["name"]
     search_help_text = "Name, or id such as job_…"
     actions = ["run_now", "pause", "resume"]

@@ -19,6 +19,7 @@ class TaskAdmin(DefinitionAdmin):
     list_filter = [("job", AutocompleteSelectFilter)]
     list_select_related = ["job"]
     sortable_by: ClassVar[Any] = []
+    empty_words = "Tasks are the steps of a job."
     ordering = ["job__name", "position"]
     search_fields = ["name", "job__name"]
     search_help_text = "Name of the task or its job, or id such as task_…"

@@ -27,6 +27,7 @@ class VersionAdmin(PlainAdmin[JobVersion]):
     sortable_by: ClassVar[Any] = []
     ordering = ["-id"]
     actions = None
+    empty_words = "Every change of a definition is a version."
     change_form_outer_before_template = "jobs/version_buttons.html"
     fieldsets: ClassVar[Any] = [
         (None, {"fields": [("job_shown", "number_shown"), ("author", "time"), "reason"]}),
@@ -36,6 +37,9 @@ class VersionAdmin(PlainAdmin[JobVersion]):
 
     def has_change_permission(self, request: HttpRequest, obj: JobVersion | None = None) -> bool:
         return False
+
+    def title_of(self, row: JobVersion) -> str:
+        return f"{row.job.name}, version {row.number}"
 
     @admin.display(description="version")
     def number_shown(self, version: JobVersion) -> str:

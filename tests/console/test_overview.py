@@ -12,6 +12,7 @@ from beat.models import Beat
 from console.overview import overview
 from console.pulse import counters
 from jobs.clock import database_now
+from occurrences.models import Cursor
 from occurrences.states import OccurrenceState as S
 from occurrences.states import RunState as R
 from tests.console.pages import Viewer, page
@@ -98,6 +99,14 @@ def test_the_overview_names_what_runs_what_fails_and_what_is_next(now: datetime)
     assert [(worker.name, worker.runs) for worker in found.workers] == [(held.claimed_by, 1)]
     assert found.queue_age == now - (waits.dispatched_at or now)
     assert [(beat.name, beat.age, beat.silent) for beat in found.beats] == [("b1", MINUTE, True)]
+
+
+def test_the_overview_names_jobs_that_cannot_be_planned(root: Client, now: datetime) -> None:
+    for name, problem in (("good", ""), ("bad", "minute: 99 is out of range"), ("worse", "no such zone")):
+        facts = {"settled_until": now, "problem": problem}
+        Cursor.objects.update_or_create(job=make_job(name, now), defaults=facts)
+    assert [one.job.name for one in overview(now).broken] == ["bad", "worse"]
+    assert "minute: 99 is out of range" in page(root, "/admin/")
 
 
 def test_an_empty_overview_says_what_is_missing(root: Client) -> None:
