@@ -123,7 +123,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     id_kind, job_path, states = "run", "occurrence__job", RunState
     list_display: Any = [
         "id_shown", "state_shown", "job_shown", "task_shown", "occurrence_shown", "attempts_made",
-        "started", "took", "error_shown",
+        "took", "error_shown",
     ]  # fmt: skip
     list_filter = [
         ("state", RunStateFilter),

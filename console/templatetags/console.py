@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from console.overview import Ticking
 from console.workers import Worker
-from jobs.display import NOTHING, instant, link, said_span, zone_of
+from jobs.display import NOTHING, instant, link, said_span, shortened, zone_of
 from jobs.display import badge as drawn_badge
 from jobs.models import Job
 from jobs.secrecy import without_passwords
@@ -17,6 +17,7 @@ from occurrences.models import Cursor, Occurrence
 from occurrences.states import OccurrenceState
 
 register = template.Library()
+LONGEST = 60  # characters of a name
 
 
 @register.filter
@@ -51,7 +52,7 @@ def veiled(text: str) -> str:
 
 @register.filter
 def row_link(row: Model, text: str) -> SafeString:
-    return link(row, text)
+    return link(row, shortened(text, LONGEST))
 
 
 @register.filter

@@ -55,7 +55,7 @@ def _settings(job: Job, tasks: Sequence[Task]) -> Iterator[list[object]]:
     each = [(task, task_config(job, task)) for task in tasks if task.config and not task.retired_at]
     steps = [(task, config, config.dumped()) for task, config in each]
     for key, stored in whole.dumped().items():
-        yield [code(key), value(stored), whole.origin(key), "the job"]
+        yield [code(key), value(stored), whole.origin(key), shortened("the job")]
         for task, config, dumped in steps:
             if key in TASK_KEYS and config.origin(key) == "task":
                 yield ["", value(dumped[key]), "task", link(task, shortened(task.name))]

@@ -1,12 +1,15 @@
 """Every page of the console, by name → its path over the rows that are there."""
 
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from django.db.models import Model
 from django.urls import reverse
 
+from jobs.clock import database_now
 from jobs.models import Job, JobVersion, Task
 from occurrences.models import Attempt, Occurrence, Pool, TaskRun
+from recovery.models import Audit
 
 LISTS = {
     "jobs": "jobs_job",
@@ -19,7 +22,7 @@ LISTS = {
     "beats": "beat_beat",
     "audit": "recovery_audit",
 }
-ROWS: tuple[type[Model], ...] = (Job, Task, JobVersion, Occurrence, TaskRun, Attempt, Pool)
+ROWS: tuple[type[Model], ...] = (Job, Task, JobVersion, Occurrence, TaskRun, Attempt, Pool, Audit)
 
 
 def lists() -> dict[str, str]:
@@ -54,6 +57,27 @@ def doors() -> dict[str, str]:
     return found
 
 
+def narrowed() -> dict[str, str]:
+    """Each list with its filters and a search."""
+    asked = {
+        "occurrences": [{"state__exact": "failed"}, {"cause__exact": "replay"}, {"q": "e"}, between()],
+        "runs": [{"state__exact": "scheduled"}, {"state__exact": "dlq"}, {"q": "e"}],
+        "attempts": [{"state__exact": "running"}, {"state__exact": "failed"}, {"q": "e"}],
+        "jobs": [{"state": "paused"}, {"origin__exact": "admin"}, {"q": "e"}],
+        "tasks": [{"q": "e"}],
+        "audit": [{"action__exact": "replay"}],
+        "pools": [{"q": "a"}],
+        "dead letters": [{"q": "e"}],
+        "timeline": [{"q": "e"}, {"span": "7d"}],
+    }
+    index = lists()
+    return {
+        f"{of}: {urlencode(query)}": f"{index[of]}?{urlencode(query)}"
+        for of, queries in asked.items()
+        for query in queries
+    }
+
+
 def page_of(row: Model) -> str:
     return reverse(f"admin:{row._meta.label_lower.replace('.', '_')}_change", args=[row.pk])
 
@@ -77,11 +101,42 @@ def big_paths() -> dict[str, str]:
         "attempts, timed out": ("attempts", {"state__exact": "timeout"}),
         "attempts, running": ("attempts", {"state__exact": "running"}),
         "attempts, failed": ("attempts", {"state__exact": "failed"}),
+        "occurrences, between two days": ("occurrences", between()),
+        "tasks, searched": ("tasks", {"q": "fleet-job-0042"}),
+        "versions of a job": ("versions", {"job__id__exact": str(busiest.pk)}),
+        "timeline, 7 days": ("timeline", {"span": "7d"}),
+        "timeline, searched": ("timeline", {"q": "job-0042"}),
+        "audit, replays": ("audit", {"action__exact": "replay"}),
         "dead letters, searched": ("dead letters", {"q": "space left"}),
         "jobs, far back": ("jobs", {"after": str(Job.objects.get(name="fleet-job-09000").pk)}),
         "jobs, paused": ("jobs", {"state": "paused"}),
         "jobs, searched": ("jobs", {"q": "job-0042"}),
     }
     index = lists()
-    narrowed = {name: f"{index[of]}?{urlencode(query)}" for name, (of, query) in asked.items()}
-    return index | narrowed | pages() | {"the busiest job": page_of(busiest)}
+    filtered = {name: f"{index[of]}?{urlencode(query)}" for name, (of, query) in asked.items()}
+    own = {
+        "the busiest job": page_of(busiest),
+        "the busiest job, last month": f"{page_of(busiest)}?month={last_month():%Y-%m}",
+        "history of a job": reverse("admin:jobs_job_history", args=[busiest.pk]),
+        "counters": reverse("console:pulse"),
+        "filter by job": job_filter(),
+    }
+    return index | filtered | pages() | doors() | own
+
+
+def between() -> dict[str, str]:
+    """Two days in the middle of it all."""
+    middle = database_now() - timedelta(days=40)
+    start, end = f"{middle:%Y-%m-%d}", f"{middle + timedelta(days=2):%Y-%m-%d}"
+    return {"scheduled_for_from_0": start, "scheduled_for_from_1": "00:00:00",
+            "scheduled_for_to_0": end, "scheduled_for_to_1": "00:00:00"}  # fmt: skip
+
+
+def last_month() -> datetime:
+    return database_now().replace(day=1) - timedelta(days=1)
+
+
+def job_filter() -> str:
+    """What the filter by job asks while somebody types."""
+    asked = {"term": "job-0042", "app_label": "occurrences", "model_name": "occurrence", "field_name": "job"}
+    return f"{reverse('admin:autocomplete')}?{urlencode(asked)}"
