@@ -77,6 +77,8 @@ def badge(word: str, tone: str, shape: str, *, title: str = "") -> SafeString:
 
 def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
     """Text that fits a column; the whole of it on hover."""
+    if not text:
+        return SafeString(NOTHING)
     text = without_passwords(text)
     return format_html(
         '<span class="line" dir="auto" title="{}">{}</span>', text, Truncator(text).chars(length)

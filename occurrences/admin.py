@@ -1,5 +1,6 @@
 """The ledger in the admin: occurrences → runs → attempts, and back up. Only a pool's size is written here."""
 
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from django.contrib import admin
@@ -20,6 +21,7 @@ from jobs.display import (
     preformatted,
     short_id,
     shortened,
+    span,
     zone_of,
 )
 from jobs.theme import AutocompleteSelectFilter, ChoicesDropdownFilter
@@ -41,8 +43,7 @@ MOST_CHILDREN, MOST_ATTEMPTS = 100, 1000
 class OccurrenceAdmin(LedgerAdmin[Occurrence]):
     id_kind, job_path, states = "occ", "job", OccurrenceState
     list_display: Any = [
-        "id_shown", "job_shown", "state_shown", "cause", "scheduled", "started", "took",
-        "reason_shown",
+        "id_shown", "state_shown", "job_shown", "scheduled", "cause", "waited", "took", "reason_shown",
     ]  # fmt: skip
     list_filter = [
         ("state", ChoicesDropdownFilter),
@@ -80,6 +81,11 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
     @admin.display(description="reason")
     def reason_shown(self, row: Occurrence) -> Shown:
         return shortened(row.reason)
+
+    @admin.display(description="waited")
+    def waited(self, row: Occurrence) -> Shown:
+        """From its chosen time until a worker came."""
+        return span(None if row.started_at is None else max(row.started_at - row.run_at, timedelta()))
 
     @admin.display(description="arguments")
     def args_shown(self, row: Occurrence) -> Shown:
