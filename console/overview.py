@@ -73,7 +73,7 @@ def overview(now: datetime) -> Overview:
         queue_age=queue_age(now),
         failing=failing(now),
         broken=broken(),
-        running=list(_light(Occurrence.objects.active()).order_by("scheduled_for")[:SHOWN]),
+        running=under_way(),
         upcoming=list(_light(_pending()).order_by("run_at")[:SHOWN]),
     )
 
@@ -110,10 +110,16 @@ def failing(now: datetime) -> list[Failing]:
     return [Failing(jobs[job], count, last) for job, count, last in worst]
 
 
+def under_way() -> list[Occurrence]:
+    """What runs, the oldest first, then what was sent. By state first, as its index is: by time alone
+    PostgreSQL would walk all of history to find the few that are left of it."""
+    return list(_light(Occurrence.objects.active()).order_by("-state", "scheduled_for")[:SHOWN])
+
+
 def broken() -> list[Cursor]:
     """Jobs that cannot be planned: nothing of theirs will start until somebody mends them."""
     rows = Cursor.objects.filter(job__removed_at=None).exclude(problem="").select_related("job")
-    return list(rows.order_by("job__name")[:SHOWN])
+    return sorted(rows.order_by()[:SHOWN], key=lambda cursor: cursor.job.name)
 
 
 def _pending() -> Any:

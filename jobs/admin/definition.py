@@ -61,10 +61,12 @@ class DefinitionAdmin(PlainAdmin[Any]):
         except ValueError:
             return super().get_search_results(request, queryset, search_term)
 
-    def get_paginator(self, request: HttpRequest, queryset: Any, per_page: int, *args: Any) -> Any:
+    def get_paginator(
+        self, request: HttpRequest, queryset: Any, per_page: int, *args: Any, **kwargs: Any
+    ) -> Any:
         """The history of a row is short, and its page shows how many entries there are."""
         kind = Paginator if queryset.model is LogEntry else self.paginator
-        return kind(queryset, per_page, *args)
+        return kind(queryset, per_page, *args, **kwargs)
 
     @admin.display(description="name", ordering="name")
     def name_shown(self, row: Job | Task) -> SafeString:

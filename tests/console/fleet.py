@@ -47,6 +47,7 @@ DEFINITIONS = (
         'pending', '', true, 'default', 0, %(config)s, '{}', '{}', 1, '', '', %(now)s, interval '1 hour'
     FROM (SELECT n, %(now)s + n * interval '360 milliseconds' AS at FROM generate_series(1, %(jobs)s) n) rows
     """,
+    "INSERT INTO occurrences_pool (name, size) VALUES ('default', 5000) ON CONFLICT DO NOTHING",
     # What is under way: every fiftieth is held by a worker, the others' messages wait in three queues.
     """
     INSERT INTO occurrences_occurrence (

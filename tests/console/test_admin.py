@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta
 from html import unescape
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -212,3 +213,16 @@ def test_a_filter_by_job_does_not_list_all_jobs(root: Client, now: datetime) -> 
         text = page(root, path)
         assert "unseen" not in text
         assert "/admin/autocomplete/" in text
+
+
+def test_typing_in_the_filter_finds_jobs_page_by_page(root: Client, now: datetime) -> None:
+    for number in range(25):
+        make_job(f"etl {number:02d}", now)
+    make_job("mail", now)
+    asked = urlencode({"app_label": "occurrences", "model_name": "occurrence", "field_name": "job"})
+    first = root.get(f"/admin/autocomplete/?{asked}&term=etl").json()
+    assert [one["text"] for one in first["results"]] == [f"etl {number:02d}" for number in range(20)]
+    assert first["pagination"]["more"] is True
+    second = root.get(f"/admin/autocomplete/?{asked}&term=etl&page=2").json()
+    assert [one["text"] for one in second["results"]] == [f"etl {number:02d}" for number in range(20, 25)]
+    assert second["pagination"]["more"] is False
