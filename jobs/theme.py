@@ -130,6 +130,10 @@ class PlainAdmin(ModelAdmin[Row]):
         """What its page is called."""
         return str(row)
 
+    def changes_by_itself(self, row: Row) -> bool:
+        """Then its page is kept fresh."""
+        return False
+
     def sections(self, row: Row) -> list[Section]:
         """The tables below the fields."""
         return []
@@ -151,4 +155,5 @@ class PlainAdmin(ModelAdmin[Row]):
         if obj is not None:
             named: Any = obj
             named.page_title = context["subtitle"] = self.title_of(obj)
+            context["live_url"] = request.get_full_path() if self.changes_by_itself(obj) else ""
         return super().render_change_form(request, context, add, change, form_url, obj)

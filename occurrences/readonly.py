@@ -59,6 +59,9 @@ class LedgerAdmin(PlainAdmin[Row]):
         job: Job = attrgetter(self.job_path.replace("__", "."))(row)
         return job
 
+    def changes_by_itself(self, row: Any) -> bool:
+        return row.finished_at is None
+
     def when(self, occurrence: Occurrence) -> Shown:
         """Its instant on the job's clock."""
         return instant(occurrence.scheduled_for, zone_of(occurrence.job))

@@ -12,7 +12,10 @@ from jobs.models import Job
 from occurrences.models import Cursor, Occurrence
 from occurrences.states import AttemptState, OccurrenceState, RunState
 from tests.browser.test_journey import PASSWORD, browser_page, pytestmark, site
+from tests.console.ledgers import fill
 from tests.console.pages import groups, pages
+from tests.console.paths import doors, lists
+from tests.console.paths import pages as paths_of_rows
 from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
 
 __all__ = ["groups", "pages", "pytestmark", "site"]
@@ -192,6 +195,20 @@ def test_the_overview_shows_a_new_run_without_a_reload_and_asks_nothing_while_hi
             page.evaluate(hide)
 
 
+def test_the_page_of_a_running_one_follows_it_until_it_is_over(site: str) -> None:
+    now = database_now()
+    job = make_job("nightly etl", now)
+    running = make_occurrence(job, now, OccurrenceState.RUNNING)
+    with browser_page() as page:
+        page.clock.install()
+        log_in(page, site, f"/admin/occurrences/occurrence/{running.pk}/change/")
+        assert "RUNNING" in page.inner_text("#content-main").upper()
+        Occurrence.objects.update(state=OccurrenceState.COMPLETED, finished_at=now + MINUTE)
+        page.clock.run_for(6_000)
+        page.wait_for_selector("#content-main .badge:has-text('completed')")
+        assert page.locator("[data-into]").count() == 0, "it asks no more"
+
+
 def test_refreshing_can_be_stopped_by_keyboard(site: str) -> None:
     with browser_page() as page:
         page.clock.install()
@@ -208,18 +225,10 @@ def test_refreshing_can_be_stopped_by_keyboard(site: str) -> None:
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_wider_than_its_window(site: str, width: int, scheme: str) -> None:
-    occurrence = failed_story()
-    odd = make_job("x" * 200, database_now())
-    make_occurrence(odd, database_now(), OccurrenceState.RUNNING)
-    run = occurrence.runs.get()
-    paths = [
-        "/admin/", "/admin/timeline/", "/admin/dead-letters/", "/admin/jobs/job/",
-        f"/admin/jobs/job/{odd.pk}/change/",
-        f"/admin/jobs/job/{occurrence.job_id}/change/", "/admin/occurrences/occurrence/",
-        f"/admin/occurrences/occurrence/{occurrence.pk}/change/",
-        f"/admin/occurrences/taskrun/{run.pk}/change/",
-        f"/admin/occurrences/attempt/{run.attempts.get().pk}/change/",
-    ]  # fmt: skip
+    now = database_now()
+    fill("odd", now)
+    make_occurrence(make_job("x" * 200, now, origin="admin", paused_at=now), now, OccurrenceState.RUNNING)
+    paths = [*lists().values(), *paths_of_rows().values(), *doors().values()]
     with browser_page() as page:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
@@ -253,3 +262,18 @@ def test_a_range_of_the_past_is_filled_in_after_its_count_was_shown(site: str) -
         page.wait_for_selector("text=are filled in")
     assert Occurrence.objects.filter(cause="backfill", request_reason="the source was late").count() == 4
     assert LogEntry.objects.get().change_message == "the source was late"
+
+
+def test_jobs_chosen_in_the_list_are_paused_together(site: str) -> None:
+    now = database_now()
+    for name in ("first", "second", "third"):
+        make_task(make_job(name, now))
+    with browser_page() as page:
+        log_in(page, site, "/admin/jobs/job/")
+        page.check("#action-toggle")
+        assert page.locator("input.action-select:checked").count() == 3
+        page.uncheck("input.action-select >> nth=2")
+        page.select_option("select[name=action]", "pause")
+        page.click("#changelist-actions-wrapper button[type=submit]")
+        page.wait_for_selector("text=“first” is paused")
+    assert {job.name for job in Job.objects.all() if job.paused} == {"first", "second"}

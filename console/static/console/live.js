@@ -1,5 +1,5 @@
 // Elements with data-live="address" → kept fresh from that address, while somebody can see them.
-// The answer's element with the same id replaces the content. A hidden tab asks for nothing; what holds
+// The answer's element with the same id replaces the content; with data-into="id" that of another element. A hidden tab asks for nothing; what holds
 // the focus, or is being selected, is left alone until the next time.
 (() => {
     "use strict";
@@ -7,7 +7,8 @@
     let timer = 0, wait = EVERY, paused = false, busy = false;
 
     const places = () => [...document.querySelectorAll("[data-live]")];
-    const held = (place) => place.contains(document.activeElement) ||
+    const target = (place) => place.dataset.into ? document.getElementById(place.dataset.into) : place;
+    const held = (place) => place.contains(document.activeElement) || place.querySelector("input:checked") ||
         (!getSelection().isCollapsed && place.contains(getSelection().anchorNode));
 
     async function fresh(address) {
@@ -23,9 +24,9 @@
         try {
             for (const address of new Set(places().map((place) => place.dataset.live))) {
                 const page = await fresh(address);
-                for (const place of places().filter((one) => one.dataset.live === address && !held(one))) {
-                    const found = page.getElementById(place.id);
-                    if (found) place.innerHTML = found.innerHTML;
+                for (const one of places().filter((one) => one.dataset.live === address)) {
+                    const place = target(one), found = place && page.getElementById(place.id);
+                    if (found && !held(place)) place.innerHTML = found.innerHTML;
                 }
             }
             wait = EVERY;
