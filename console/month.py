@@ -42,6 +42,16 @@ class Days:
     shifts: Mapping[date, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Counted:
+    """(day, look) → instants: a row may stand for many that were missed at once. Where there are too many:
+    what ended until `since`, and what is planned after `until`, was not counted."""
+
+    counts: Mapping[tuple[date, str], int]
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 def month_asked(text: str, today: date) -> date:
     """`2026-11` → its first day; anything else → this month's."""
     try:
@@ -54,12 +64,14 @@ def month_panel(job: Job, asked: str, now: datetime) -> SafeString:
     zone: tzinfo = zone_of(job) or UTC
     today = now.astimezone(zone).date()
     first = month_asked(asked, today)
-    counts, since = counted(job, first, zone, now)
-    days = Days(counts, shifts(first, zone))
+    found = counted(job, first, zone, now)
+    days = Days(found.counts, shifts(first, zone))
     context = {
+        "until": instant(found.until, zone_of(job)) if found.until else "",
+        "planned": MOST_PLANNED,
         "weeks": weeks(first, today, days),
         "first": first,
-        "since": instant(since, zone_of(job)) if since else "",
+        "since": instant(found.since, zone_of(job)) if found.since else "",
         "most": MOST_COUNTED,
         "zone": getattr(zone, "key", "UTC"),
         "earlier": f"{first - DAY:%Y-%m}",
@@ -72,19 +84,22 @@ def following(first: date) -> date:
     return (first + 31 * DAY).replace(day=1)
 
 
-def counted(
-    job: Job, first: date, zone: tzinfo, now: datetime
-) -> tuple[dict[tuple[date, str], int], datetime | None]:
-    """(day, look) → instants: a row may stand for many that were missed at once. And, where there are too
-    many rows, the instant after which they were counted."""
+def counted(job: Job, first: date, zone: tzinfo, now: datetime) -> Counted:
     start, end = midnight(first, zone), midnight(following(first), zone)
     rows = Occurrence.objects.filter(job=job, scheduled_for__gte=start, scheduled_for__lt=end)
     oldest = rows.order_by("-scheduled_for").values_list("scheduled_for", flat=True)[MOST_COUNTED:].first()
     found = _past(rows if oldest is None else rows.filter(scheduled_for__gt=oldest), zone)
-    for fire in [] if end <= now else timing(job, max(now, start), MOST_PLANNED).fires:
-        if fire.instant < end and job.enabled and not job.removed:
-            found[fire.instant.astimezone(zone).date(), "planned"] += 1
-    return dict(found), oldest
+    fires = ahead(job, max(now, start), end)
+    for at in fires:
+        found[at.astimezone(zone).date(), "planned"] += 1
+    return Counted(dict(found), oldest, fires[-1] if len(fires) == MOST_PLANNED else None)
+
+
+def ahead(job: Job, start: datetime, end: datetime) -> list[datetime]:
+    """What the schedule names of the month: all of it, or the first `MOST_PLANNED`."""
+    if end <= start or job.removed or not job.enabled:
+        return []
+    return [fire.instant for fire in timing(job, start, MOST_PLANNED).fires if fire.instant < end]
 
 
 def _past(rows: QuerySet[Occurrence], zone: tzinfo) -> Counter[tuple[date, str]]:

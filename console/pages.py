@@ -58,15 +58,16 @@ def timeline(request: HttpRequest) -> HttpResponse:
 @sees
 def workers(request: HttpRequest) -> HttpResponse:
     now = database_now()
+    queues = staff.asked(staff.queues(now))
     context = {
         **admin.site.each_context(request),
         "title": "Beats and workers",
         "now": now,
         "workers": staff.workers(now),
         "beats": beats(now),
-        "queues": staff.queues(now, staff.lengths_within),
         "unsent": staff.unsent(now),
         "waits_long": WAITS_LONG,
+        "queues": queues(),
     }
     return render(request, "console/workers.html", context)
 

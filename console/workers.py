@@ -5,8 +5,8 @@ do. How many messages a queue holds only the broker knows; it is asked once, and
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Thread
 
@@ -102,7 +102,7 @@ def seen_lately(now: datetime) -> dict[str, datetime]:
     return found
 
 
-def queues(now: datetime, length: Callable[[Sequence[str]], Mapping[str, int]]) -> list[Queue]:
+def queues(now: datetime) -> list[Queue]:
     """The longest wait first; the usual queue is there even when nothing waits in it."""
     oldest = TaskRun.objects.unclaimed(before=now).order_by("dispatched_at").values("pk")[:MOST_WAITING]
     waiting = TaskRun.objects.filter(pk__in=oldest).order_by().values_list(KT("policy__queue"))
@@ -110,19 +110,22 @@ def queues(now: datetime, length: Callable[[Sequence[str]], Mapping[str, int]]) 
         name or USUAL_QUEUE: (count, max(now - sent, timedelta()))
         for name, count, sent in waiting.annotate(Count("pk"), Min("dispatched_at"))
     }
-    names = sorted({USUAL_QUEUE, *rows})
-    lengths = length(names)
-    found = [Queue(name, *rows.get(name, (0, None)), lengths.get(name)) for name in names]
+    found = [Queue(name, *rows.get(name, (0, None))) for name in sorted({USUAL_QUEUE, *rows})]
     return sorted(found, key=lambda one: one.age or timedelta(), reverse=True)
 
 
-def lengths_within(names: Sequence[str], seconds: float = ASKED_FOR) -> dict[str, int]:
-    """What the broker answers in time; a page does not wait for one that is away."""
-    found: dict[str, int] = {}
-    asking = Thread(target=_ask, args=(names, found), daemon=True)
+def asked(waiting: Sequence[Queue], seconds: float = ASKED_FOR) -> Callable[[], list[Queue]]:
+    """Asks the broker while the page reads on. Called, it gives them with what was answered by then, or
+    shortly after: a page does not wait for a broker that is away."""
+    lengths: dict[str, int] = {}
+    asking = Thread(target=_ask, args=([one.name for one in waiting], lengths), daemon=True)
     asking.start()
-    asking.join(seconds)
-    return dict(found)
+
+    def answered() -> list[Queue]:
+        asking.join(seconds)
+        return [replace(one, length=lengths.get(one.name)) for one in waiting]
+
+    return answered
 
 
 def _ask(names: Iterable[str], found: dict[str, int]) -> None:

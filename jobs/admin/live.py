@@ -95,8 +95,9 @@ def config_in(text: str) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def id_in(text: str) -> UUID | None:
+def id_in(text: str) -> UUID:
+    """Anything that is no id finds no job."""
     try:
         return UUID(text)
     except ValueError:
-        return None
+        return UUID(int=0)

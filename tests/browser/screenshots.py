@@ -24,7 +24,8 @@ IMAGES = ROOT / "docs" / "images"
 PORT = 8765
 WORKING, PATIENCE = 130.0, 120.0  # seconds
 PAGES = {"overview": "/admin/", "timeline": "/admin/timeline/?span=15m", "jobs": "/admin/jobs/job/",
-         "dead-letters": "/admin/dead-letters/", "occurrences": "/admin/occurrences/occurrence/"}  # fmt: skip
+         "dead-letters": "/admin/dead-letters/", "occurrences": "/admin/occurrences/occurrence/",
+         "workers": "/admin/workers/"}  # fmt: skip
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
@@ -72,14 +73,21 @@ def shoot(browser: Any, word: str, scheme: str) -> None:
         page.goto(f"http://127.0.0.1:{PORT}{path}")
         page.screenshot(path=IMAGES / f"{name}{'-dark' if scheme == 'dark' else ''}.png")
     if scheme == "light":
-        page.goto(f"http://127.0.0.1:{PORT}{failed}")
-        page.click("#result_list tbody a >> nth=0")
-        page.wait_for_selector("h2:text('Why')")
-        page.evaluate(
-            "[...document.querySelectorAll('h2')].find(h => h.innerText == 'How it went').scrollIntoView()"
-        )
-        page.screenshot(path=IMAGES / "occurrence.png")
+        take_first(page, failed, "How it went", "occurrence")
+        take_first(page, f"{PAGES['jobs']}?q=warehouse-etl", "Tasks by newest occurrences", "job")
     context.close()
+
+
+def take_first(page: Any, path: str, heading: str, name: str) -> None:
+    """The page of the first row of a list, from a heading on."""
+    page.goto(f"http://127.0.0.1:{PORT}{path}")
+    page.click("#result_list tbody th a >> nth=0")
+    page.wait_for_selector(f"h2:text('{heading}')")
+    page.evaluate(
+        "text => [...document.querySelectorAll('h2')].find(h => h.innerText == text).scrollIntoView()",
+        heading,
+    )
+    page.screenshot(path=IMAGES / f"{name}.png")
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import Client
 
-from console.month import Days, counted, following, month_asked, shifts, weeks
+from console.month import Counted, Days, counted, following, month_asked, shifts, weeks
 from occurrences.states import OccurrenceState as S
 from tests.console.pages import page
 from tests.console.rows import make_job, make_occurrence
@@ -37,7 +37,7 @@ def test_days_are_those_of_the_jobs_clock(now: datetime) -> None:
     make_occurrence(job, datetime(2025, 12, 31, 22, 59, tzinfo=UTC))
     missed = {"spans_until": late + timedelta(hours=9), "instants": 4, "started_at": None}
     make_occurrence(job, late + timedelta(hours=6), S.MISSED, **missed)
-    found, _ = counted(job, date(2026, 1, 1), BERLIN, now)
+    found = counted(job, date(2026, 1, 1), BERLIN, now).counts
     assert found[date(2026, 1, 3), "bad"] == 1
     assert found[date(2026, 1, 3), "none"] == 4
     ahead = {day for day, look in found if look == "planned"}
@@ -48,7 +48,7 @@ def test_days_are_those_of_the_jobs_clock(now: datetime) -> None:
 @pytest.mark.django_db
 def test_a_disabled_job_plans_nothing(now: datetime) -> None:
     job = make_job("etl", now, enabled=False)
-    assert counted(job, date(2026, 1, 1), BERLIN, now) == ({}, None)
+    assert counted(job, date(2026, 1, 1), BERLIN, now) == Counted({})
 
 
 @pytest.mark.django_db
@@ -59,12 +59,18 @@ def test_of_a_month_with_too_many_the_newest_are_counted_and_it_is_said(
     job = make_job("etl", now, schedule="@once 2020-01-01T00:00:00Z")
     for minute in range(5):
         make_occurrence(job, datetime(2026, 1, 3, 0, minute, tzinfo=UTC))
-    found, since = counted(job, date(2026, 1, 1), BERLIN, now)
-    assert found == {(date(2026, 1, 3), "good"): 3}
-    assert since == datetime(2026, 1, 3, 0, 1, tzinfo=UTC)
+    found = counted(job, date(2026, 1, 1), BERLIN, now)
+    assert found == Counted({(date(2026, 1, 3), "good"): 3}, since=datetime(2026, 1, 3, 0, 1, tzinfo=UTC))
     assert "Only the newest 3" in page(root, f"/admin/jobs/job/{job.pk}/change/?month=2026-01")
     monkeypatch.setattr("console.month.MOST_COUNTED", 5)
-    assert counted(job, date(2026, 1, 1), BERLIN, now)[1] is None
+    assert counted(job, date(2026, 1, 1), BERLIN, now).since is None
+
+
+@pytest.mark.django_db
+def test_a_dense_schedule_says_how_far_its_plans_are_counted(root: Client, now: datetime) -> None:
+    dense, sparse = make_job("dense", now, schedule="* * * * *"), make_job("sparse", now)
+    assert "Planned are shown the next 400" in page(root, f"/admin/jobs/job/{dense.pk}/change/")
+    assert "Planned are shown" not in page(root, f"/admin/jobs/job/{sparse.pk}/change/")
 
 
 def test_weeks_are_whole_and_only_days_of_the_month_tell_anything() -> None:

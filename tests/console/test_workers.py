@@ -1,6 +1,5 @@
 """Who ticks, who works on what, what waits: from rows, and from a broker that may be away."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 
@@ -9,7 +8,7 @@ from django.test import Client
 
 from beat.models import Beat
 from console import workers as staff
-from console.workers import Worker, base, lengths_within, queues, unsent, workers
+from console.workers import Queue, Worker, asked, base, queues, unsent, workers
 from jobs.clock import database_now
 from occurrences.models import TaskRun
 from occurrences.states import OccurrenceState as S
@@ -20,10 +19,6 @@ from tests.console.rows import make_job, make_occurrence, make_run, make_task
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-2")]
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
-
-
-def silent_broker(_names: Sequence[str]) -> dict[str, int]:
-    return {}
 
 
 def held(now: datetime, name: str, by: str, **facts: object) -> TaskRun:
@@ -76,17 +71,20 @@ def test_each_queue_has_its_own_age(now: datetime) -> None:
         facts = {"policy": {"queue": queue}, "dispatched_at": now - seconds * SECOND}
         make_run(occurrence, make_task(job, name), R.SCHEDULED, **facts)
     make_run(occurrence, make_task(job, "taken"), R.RUNNING, policy={"queue": "reports"})
-    found = queues(now, lambda names: {name: len(name) for name in names})
-    assert [(one.name, one.waiting, one.age, one.length) for one in found] == [
-        ("reports", 2, 90 * SECOND, 7),
-        ("default", 1, 30 * SECOND, 7),
+    assert [(one.name, one.waiting, one.age) for one in queues(now)] == [
+        ("reports", 2, 90 * SECOND),
+        ("default", 1, 30 * SECOND),
     ]
 
 
 def test_the_usual_queue_is_there_when_nothing_waits(now: datetime) -> None:
-    assert [(one.name, one.waiting, one.age, one.length) for one in queues(now, silent_broker)] == [
-        ("default", 0, None, None)
-    ]
+    assert queues(now) == [Queue("default", 0, None)]
+
+
+def test_the_broker_tells_how_many_messages_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staff, "backlog", {"default": 3, "mail": None}.get)
+    found = asked([Queue("default", 0, None), Queue("mail", 1, SECOND)], 5)()
+    assert [one.length for one in found] == [3, None]
 
 
 def test_what_no_broker_has_taken_is_told_apart(now: datetime) -> None:
@@ -106,7 +104,7 @@ def test_a_broker_that_does_not_answer_holds_no_page_up(monkeypatch: pytest.Monk
         return 1
 
     monkeypatch.setattr(staff, "backlog", stuck)
-    assert lengths_within(["default"], 0.05) == {}
+    assert asked([Queue("default", 0, None)], 0.05)() == [Queue("default", 0, None)]
     assert monotonic() - started < 1
 
 
