@@ -23,6 +23,7 @@ from jobs.context import Context, Line
 from jobs.errors import Cancel, HandBack, NonRetryable, RetryAfter, Snooze
 from jobs.ids import shown
 from jobs.registry import registry
+from jobs.secrecy import without_secrets
 
 LONGEST_ERROR = 2_000
 LONGEST_TRACEBACK = 20_000
@@ -132,5 +133,5 @@ def _text(error: BaseException) -> str:
 
 
 def _storable(text: str) -> str:
-    """A database refuses NUL and lone surrogates; a result must not be lost for their sake."""
-    return text.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
+    """No secrets; and no NUL or lone surrogate, which a database refuses: a result must not be lost."""
+    return without_secrets(text).replace("\0", "\\x00").encode(errors="backslashreplace").decode()

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 from execution.claim import Claim
 from execution.slots import Slot, Why, board
 from jobs.durations import duration
+from jobs.secrecy import blotted
 from occurrences import transitions
 
 
@@ -31,8 +32,9 @@ class Attendant:
 
     def note(self, progress: object) -> None:
         if self._current:  # a thread the function left behind speaks for nobody
-            self.slot.note(progress)
-            self.progress = progress
+            said = blotted(progress)
+            self.slot.note(said)
+            self.progress = said
 
     @property
     def _told(self) -> Why:

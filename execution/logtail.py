@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from execution.slots import LONGEST_LOG, board
-from jobs.secrecy import without_passwords
+from jobs.secrecy import without_secrets
 
 LOGGER = "punctual.task"
 MOST_LINES = 200
@@ -50,7 +50,7 @@ class Tail(logging.Handler):
         if lines is None:
             return  # a thread that the function left behind, or a test
         try:
-            lines.add(without_passwords(FORMAT.format(record)))
+            lines.add(without_secrets(FORMAT.format(record)))
             board.mine().log(lines.text().encode(errors="replace"))
         except Exception:  # noqa: BLE001 - the arguments of a log call are user code
             self.handleError(record)

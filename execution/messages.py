@@ -12,6 +12,7 @@ from kombu import Producer
 from execution import posting
 from execution.bundling import Bundle
 from jobs.durations import duration
+from jobs.ids import shown
 from occurrences.ids import attempt_text
 from occurrences.ready import Ready
 
@@ -50,7 +51,7 @@ def written(bundles: Sequence[Bundle]) -> Texts:
 
 
 def _form(bundle: Bundle) -> posting.Form:
-    marks = {"task_id": posting.ID, "argsrepr": posting.LABEL}
+    marks = {"task_id": posting.ID, "shadow": posting.NAME, "argsrepr": posting.LABEL}
     options = {**run_options(bundle), **marks}
     queue: Any = current_app.amqp.queues[options.pop("queue")]
     return posting.Form(_message([posting.RUN_ID], options), queue)
@@ -58,8 +59,8 @@ def _form(bundle: Bundle) -> posting.Form:
 
 def _letter(bundle: Bundle) -> posting.Letter:
     first = bundle[0]
-    shown = label(first, first.task, more=len(bundle) - 1)
-    return posting.Letter(_message_id(first), _ids(bundle), shown)
+    told = label(first, first.task, more=len(bundle) - 1)
+    return posting.Letter(_message_id(first), _ids(bundle), _name(first), told)
 
 
 def _published(bundles: Iterable[Bundle], producer: Producer) -> None:
@@ -105,15 +106,17 @@ def run_options(bundle: Bundle, *, in_chord: bool = False) -> dict[str, Any]:
         "queue": first.queue,
         "time_limit": _seconds(first.task_timeout) + LAST_RESORT,
         "ignore_result": not in_chord,  # a chord counts the results of its members
-        # What Flower and the worker's log show instead of bare ids (OPS-5).
+        # What Flower and the worker's log show instead of our own name and bare ids (OPS-5).
+        "shadow": _name(first),
         "argsrepr": label(first, first.task, more=len(bundle) - 1),
         "kwargsrepr": "{}",
     }
 
 
-def settle_message(occurrence_id: UUID | str, shown: str = "") -> "Signature[Any]":
+def settle_message(occurrence_id: UUID | str, told: str = "") -> "Signature[Any]":
     # Without ignore_result the sender subscribes to a result nobody will read.
-    options = {"ignore_result": True, "argsrepr": shown or f"({occurrence_id})"}
+    told = told or f"({shown('occ', occurrence_id)})"
+    options = {"ignore_result": True, "argsrepr": told, "kwargsrepr": "{}"}
     return _signature(SETTLE, str(occurrence_id), **options)
 
 
@@ -124,6 +127,10 @@ def _signature(name: str, argument: object, **options: Any) -> "Signature[Any]":
 def label(run: Ready, step: str, *, more: int = 0) -> str:
     others = f" and {more} more" if more else ""
     return f"({run.job} / {step} / {_moment(run.scheduled_for)}{others})"
+
+
+def _name(first: Ready) -> str:
+    return f"{first.job} / {first.task}"
 
 
 def _message_id(first: Ready) -> str:

@@ -23,9 +23,10 @@ from kombu.transport import memory
 from kombu.utils.json import dumps
 
 MOST = 1000  # messages a command
-ID, RUN_ID, LABEL = "<<id>>", "<<run>>", "<<label>>"  # what is asked of Celery, in place of the real ones
-# A mark inside a string of JSON keeps its quotes; a list of runs and a label bring their own.
-MARK = re.compile(r'"<<(run|label)>>"|<<(id|body|tag)>>')
+# What is asked of Celery, in place of the real ones.
+ID, RUN_ID, NAME, LABEL = "<<id>>", "<<run>>", "<<name>>", "<<label>>"
+# A mark inside a string of JSON keeps its quotes; a list of runs, a name and a label bring their own.
+MARK = re.compile(r'"<<(run|name|label)>>"|<<(id|body|tag)>>')
 
 
 class Letter(NamedTuple):
@@ -33,6 +34,7 @@ class Letter(NamedTuple):
 
     id: str
     run_ids: list[str]
+    name: str
     label: str
 
 
@@ -52,7 +54,8 @@ class Form:
     def filled(self, letter: Letter, tag: str) -> str:
         runs = ", ".join([f'"{id_}"' for id_ in letter.run_ids])
         body = b64encode((self._body % {"run": runs}).encode()).decode()
-        return self._whole % {"id": letter.id, "label": quoted(letter.label), "body": body, "tag": tag}
+        shown = {"name": quoted(letter.name), "label": quoted(letter.label)}
+        return self._whole % {"id": letter.id, "body": body, "tag": tag, **shown}
 
 
 class _KeptChannel(memory.Channel):

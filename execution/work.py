@@ -28,6 +28,7 @@ from execution.watcher import watcher
 from jobs.clock import steady_now
 from jobs.events import Event, emit
 from jobs.registry import registry
+from jobs.secrecy import kept_secret
 
 REAL: Stopwatch = time.monotonic
 
@@ -49,7 +50,8 @@ def work(
             while item := bundle.next():
                 if item.run.occurrence_id in claimed.started and registry.greets(item.occurrence.job.name):
                     start_hooks([item.run.occurrence_id])
-                _attempt(item, bundle, clock)
+                with kept_secret(item.occurrence.args, item.occurrence.config):
+                    _attempt(item, bundle, clock)
                 bundle.ended()
                 attempted.append(item.run.task_id)
         settled = patiently(bundle.report)

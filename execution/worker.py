@@ -8,7 +8,7 @@ from typing import Any
 from celery import signals
 from django.db import connection
 
-from execution import interrupt, logtail, prefetched
+from execution import inspection, interrupt, logtail, prefetched
 from execution.limits import limits
 from execution.slots import board
 from execution.supervisor import Supervisor
@@ -65,6 +65,7 @@ def announce(**_: Any) -> None:
     """Before the pool forks: its processes shall know that they are watched."""
     board.head(supervisor=os.getpid())
     interrupt.install()  # a solo worker runs functions in this very thread
+    inspection.install()
 
 
 def start(**_: Any) -> None:

@@ -4,7 +4,7 @@ Most specific wins, unset inherits: defaults â†’ platform (settings.PUNCTUAL) â†
 Only overrides are stored, as JSON; `normalized` is the one gate through which they enter.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -71,6 +71,7 @@ class Config:
     bundle: bool = True
     spread: str | None = None
     retention: timedelta | None = None
+    secret_args: tuple[str, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def dumped(self, keys: frozenset[str] | None = None) -> dict[str, Json]:
@@ -155,6 +156,12 @@ def _spread(value: object) -> str:
     return str(value)
 
 
+def _names(value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError("expected a list of names")
+    return tuple(sorted({_name(item) for item in value}))
+
+
 def _retry(value: object) -> Retry:
     if isinstance(value, Retry):
         return value
@@ -189,6 +196,7 @@ KEYS: Mapping[str, Key] = {
     "bundle": Key(_flag),
     "spread": Key(partial(_optional, _spread)),
     "retention": Key(partial(_optional, duration), _dump_optional),
+    "secret_args": Key(_names, list),
 }
 TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "queue", "bundle"})
 

@@ -1,7 +1,7 @@
 """Decorators → declarations in the registry. Everything is checked here, before any row exists."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
@@ -47,6 +47,7 @@ class JobOptions(TaskOptions, total=False):
     priority: int
     spread: str
     retention: Duration
+    secret_args: Collection[str]
 
 
 class Job:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -19,7 +19,7 @@ from django.utils.text import Truncator
 
 from jobs.models import Job
 from jobs.scheduling import platform
-from jobs.secrecy import cleansed, without_passwords
+from jobs.secrecy import cleansed, without_secrets
 
 NOTHING = "–"
 LONGEST_IN_A_LIST = 40
@@ -68,7 +68,7 @@ def badge(word: str, tone: str, shape: str, *, title: str = "") -> SafeString:
         '<svg width="10" height="10" viewBox="0 0 10 10" fill="none" stroke="currentColor" '
         'stroke-width="1.5" aria-hidden="true" data-shape="{}">{}</svg>{}</span>',
         tone,
-        without_passwords(title),
+        without_secrets(title),
         shape,
         mark_safe(SHAPES[shape]),  # noqa: S308 - a constant of this module
         word,
@@ -79,7 +79,7 @@ def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
     """Text that fits a column; the whole of it on hover."""
     if not text:
         return SafeString(NOTHING)
-    text = without_passwords(text)
+    text = without_secrets(text)
     return format_html(
         '<span class="line" dir="auto" title="{}">{}</span>', text, Truncator(text).chars(length)
     )
@@ -163,18 +163,18 @@ def said_span(value: timedelta) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def document(value: Any) -> SafeString | str:
-    """JSON as people read it."""
+def document(value: Any, *, secret: Collection[str] = ()) -> SafeString | str:
+    """JSON as people read it; `secret` are names whose values they do not."""
     if value in (None, {}, []):
         return NOTHING
-    text = json.dumps(cleansed(value), indent=2, ensure_ascii=False, sort_keys=True)
+    text = json.dumps(cleansed(value, also=secret), indent=2, ensure_ascii=False, sort_keys=True)
     return preformatted(text)
 
 
 def preformatted(text: str) -> SafeString | str:
     if not text:
         return NOTHING
-    return format_html('<pre class="output">{}</pre>', without_passwords(text))
+    return format_html('<pre class="output">{}</pre>', without_secrets(text))
 
 
 def folded(summary: str, content: SafeString | str) -> SafeString | str:

@@ -24,6 +24,7 @@ from jobs.display import (
     span,
     zone_of,
 )
+from jobs.secrecy import secret_args
 from jobs.theme import AutocompleteSelectFilter, ChoicesDropdownFilter
 from occurrences.badges import state_badge
 from occurrences.filters import AttemptStateFilter, RunStateFilter
@@ -89,7 +90,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
 
     @admin.display(description="arguments")
     def args_shown(self, row: Occurrence) -> Shown:
-        return document(row.args)
+        return document(row.args, secret=secret_args(row.config, row.job.config))
 
     @admin.display(description="configuration")
     def config_shown(self, row: Occurrence) -> Shown:

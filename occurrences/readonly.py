@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from jobs.display import NOTHING, instant, link, short_id, shortened, span, zone_of
 from jobs.ids import parsed
 from jobs.models import Job
-from jobs.secrecy import without_passwords
+from jobs.secrecy import without_secrets
 from jobs.theme import PlainAdmin
 from occurrences.badges import state_badge
 from occurrences.models import Occurrence
@@ -84,7 +84,7 @@ class LedgerAdmin(PlainAdmin[Row]):
 
     @admin.display(description="reason")
     def reason_full(self, row: Any) -> str:
-        return without_passwords(row.reason) or NOTHING
+        return without_secrets(row.reason) or NOTHING
 
     @admin.display(description="took")
     def took(self, row: Any) -> Shown:

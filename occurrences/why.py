@@ -15,7 +15,7 @@ import schedules
 from jobs.config import Config, loaded
 from jobs.display import instant, link, said_span, short_id, zone_of
 from jobs.models import Job, JobVersion
-from jobs.secrecy import without_passwords
+from jobs.secrecy import without_secrets
 from occurrences.choosing import decided
 from occurrences.models import Cause, Occurrence
 from occurrences.zone_data import zone_data_version
@@ -162,7 +162,7 @@ def _late(late_at: datetime | None) -> str:
 
 
 def _small(text: str) -> SafeString:
-    return format_html("<small>{}</small>", without_passwords(text)) if text else SafeString("")
+    return format_html("<small>{}</small>", without_secrets(text)) if text else SafeString("")
 
 
 def _config(one: Occurrence) -> Config | None:

@@ -4,9 +4,10 @@ import os
 
 from celery import Celery
 
-from scheduler_project import failures
+from scheduler_project import failures, flower
 
 failures.install()
+flower.configure()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
 
 app = Celery("punctual", fixups=["scheduler_project.keep_connections:fixup"])

@@ -14,7 +14,7 @@ USERNAME = "demo"
 
 def ensure(var: Path, *, embedded: bool) -> str:
     """The password of the demo's superuser; outside the embedded database never somebody else's."""
-    password = _kept_password(var / "demo_password")
+    password = kept_password(var / "demo_password")
     users = get_user_model()._default_manager  # noqa: SLF001  Django's documented access
     with transaction.atomic():
         user, created = users.get_or_create(
@@ -31,7 +31,8 @@ def ensure(var: Path, *, embedded: bool) -> str:
     return password
 
 
-def _kept_password(path: Path) -> str:
+def kept_password(path: Path) -> str:
+    """Made once, readable by its owner only."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         # O_EXCL and the mode: never written into a file that others can read.

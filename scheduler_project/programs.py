@@ -11,7 +11,7 @@ from scheduler_project.child import Program
 from scheduler_project.environment import words
 from scheduler_project.ports import address, is_loopback
 
-FLOWER_HOST = "127.0.0.1"  # Flower asks for no password here, so it never leaves the machine
+FLOWER_HOST = "127.0.0.1"  # its password travels in the clear, so it never leaves the machine
 CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "scheduler_project")
 
 
@@ -73,7 +73,7 @@ def _worker(number: int, options: Options, env: Mapping[str, str]) -> Program:
     # The port makes the name unique on this host, also when two `up`s share one broker.
     name = ("--hostname", f"worker-{number}-{options.port}@%h")
     pool = ("--pool", "prefork", "--concurrency", str(options.concurrency))
-    flags = ("--task-events", "--loglevel", _log_level(env))
+    flags = ("--loglevel", _log_level(env))
     return Program(f"worker-{number}", (*CELERY, "worker", *name, *pool, *flags))
 
 

@@ -11,7 +11,7 @@ from console.workers import Worker
 from jobs.display import NOTHING, instant, link, said_span, shortened, zone_of
 from jobs.display import badge as drawn_badge
 from jobs.models import Job
-from jobs.secrecy import without_passwords
+from jobs.secrecy import without_secrets
 from occurrences.badges import state_badge
 from occurrences.models import Cursor, Occurrence
 from occurrences.states import OccurrenceState
@@ -47,7 +47,7 @@ def span(value: timedelta) -> str:
 
 @register.filter
 def veiled(text: str) -> str:
-    return without_passwords(text)
+    return without_secrets(text)
 
 
 @register.filter

@@ -140,6 +140,9 @@ class Cluster:
         options += ["--queues", queues]
         return self._start(name, ["worker", *options, "--without-mingle", "--without-gossip"])
 
+    def start_flower(self, port: int) -> Process:
+        return self._start("flower", ["flower", f"--port={port}"])
+
     def manage(self, *arguments: str) -> str:
         return manage(self.environment, *arguments)
 

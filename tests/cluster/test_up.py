@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
@@ -79,10 +80,11 @@ class Up:
         self.popen.send_signal(number)
         return self.popen.wait(timeout=PATIENCE)
 
-    def get(self, path: str, *, port: int | None = None) -> int:
+    def get(self, path: str, *, port: int | None = None, login: str = "") -> int:
         connection = HTTPConnection("127.0.0.1", port or self.port, timeout=10)
+        headers = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {}
         try:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=headers)
             return connection.getresponse().status
         except (OSError, HTTPException):
             return 0
@@ -182,7 +184,10 @@ def test_everything_comes_up_answers_and_is_gone_after_a_sigterm(up: StartUp) ->
     running.wait_until_ready()
     assert running.get("/healthz") == 200
     assert running.get("/admin/login/") == 200
-    assert running.get("/", port=running.flower_port) == 200
+    assert running.get("/", port=running.flower_port) == 401
+    password = (running.var / "flower_password").read_text()
+    assert running.get("/", port=running.flower_port, login=f"flower:{password}") == 200
+    assert password not in running.text
     assert set(running.children()) == {"broker", "beat-1", "beat-2", "worker-1", "web", "flower"}
     everybody = running.everybody()
     assert len(everybody) > 8  # the pool's and gunicorn's own processes too

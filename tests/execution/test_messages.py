@@ -88,6 +88,8 @@ def test_a_message_carries_the_task_s_queue_and_a_last_resort_beyond_its_timeout
 @pytest.mark.req("OPS-5")
 def test_people_read_job_task_and_instant_instead_of_ids() -> None:
     assert run_message((run(),)).options["argsrepr"] == "(nightly / load / 2026-01-05T12:00:00Z)"
+    assert run_message((run(),)).options["shadow"] == "nightly / load"
+    assert settle_message(run().occurrence_id).options["argsrepr"].startswith("(occ_")
     assert label(run(), "settle") == "(nightly / settle / 2026-01-05T12:00:00Z)"
 
 

@@ -31,6 +31,7 @@ OVERRIDES: dict[str, tuple[Any, Any]] = {
     "queue": ("slow", "slow"),
     "spread": ("@win(after,1h)", "@win(after,1h)"),
     "retention": ("30d", "30d"),
+    "secret_args": (("token", "pin", "pin"), ["pin", "token"]),
 }
 
 
@@ -115,6 +116,8 @@ def test_where_a_value_came_from_does_not_make_two_configurations_differ() -> No
         ("queue", 7, "expected a name"),
         ("bundle", 1, "expected true or false"),
         ("bundle", "yes", "expected true or false"),
+        ("secret_args", "token", "expected a list of names"),
+        ("secret_args", ["token", ""], "expected a name of 1 to 100 printable characters"),
         ("colour", "red", "unknown setting; expected one of bundle, execution_timeout, failure_strategy"),
         ("origins", {}, "unknown setting"),
     ],

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from jobs.secrecy import HIDDEN, WithoutPasswords, cleansed, without_passwords
+from jobs.secrecy import HIDDEN, WithoutSecrets, cleansed, without_passwords
 
 pytestmark = pytest.mark.req("OPS-7")
 
@@ -46,7 +46,7 @@ def test_a_log_line_and_its_traceback_lose_the_password() -> None:
     error = ConnectionError(f"redis://u:{WORD}@h: refused")
     found = (type(error), error, None)
     record = logging.LogRecord("x", logging.ERROR, "f", 1, "lost %s", (f"redis://u:{WORD}@h/0",), found)
-    assert WithoutPasswords().filter(record)
+    assert WithoutSecrets().filter(record)
     line = logging.Formatter("%(message)s").format(record)
     assert "lost redis://" in line
     assert "refused" in line

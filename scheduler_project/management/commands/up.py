@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 
-from scheduler_project import bundled
+from scheduler_project import bundled, flower
 from scheduler_project.environment import flag
 from scheduler_project.errors import UpError
 from scheduler_project.merged_log import MergedLog
@@ -61,23 +61,26 @@ class Command(BaseCommand):
         login = prepare(options, migrate=settings.EMBEDDED or not given["no_migrate"])
         env = environment_for(os.environ, options, project=settings.BASE_DIR, var=settings.VAR_DIR)
         env.setdefault("PUNCTUAL_SHUTDOWN_GRACE", shutdown_grace(given["grace"]))
+        env["FLOWER_BASIC_AUTH"], flower_login = flower.login(env, settings.VAR_DIR, demo=options.demo)
         foundation = [bundled.program(settings.VAR_DIR)] if own_broker else []
         everything = [*foundation, *programs(options, env)]
         log = MergedLog(sys.stdout, [program.name for program in everything])
 
         def announce() -> None:
             log.say(f"ready after {time.monotonic() - started:.1f} s; Ctrl-C stops everything")
-            for line in _banner(options, login, https=flag(env, "HTTPS", default=settings.HTTPS)):
+            for line in _banner(
+                options, login, flower_login, https=flag(env, "HTTPS", default=settings.HTTPS)
+            ):
                 log.say(line)
 
         supervisor = Supervisor(everything, env=env, log=log, grace=given["grace"])
         supervisor.run(patience=given["patience"], on_ready=announce)
 
 
-def _banner(options: Options, login: str, *, https: bool) -> list[str]:
+def _banner(options: Options, login: str, flower_login: str, *, https: bool) -> list[str]:
     lines = [f"  admin    {options.site}/admin/", f"  login    {login}"]
     if options.flower_site:
-        lines.append(f"  flower   {options.flower_site}/")
+        lines.append(f"  flower   {options.flower_site}/   ({flower_login})")
     lines.append(f"  metrics  {options.site}/metrics")
     if https:
         lines.append("  https    required; put a TLS proxy in front, or set HTTPS=off for this machine")
