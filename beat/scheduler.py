@@ -4,7 +4,6 @@ The constructor must not touch the database: Celery builds a lazy instance for t
 """
 
 import gc
-import logging
 import os
 import socket
 import time
@@ -80,7 +79,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
             return step()
         except TROUBLE as error:
             line = " ".join(str(error).split())[:300]
-            emit(Event.BEAT_TROUBLED, level=logging.WARNING, error=type(error).__name__, detail=line)
+            emit(Event.BEAT_TROUBLED, beat=self.name, error=type(error).__name__, detail=line)
             close_old_connections()
             self._heap = None  # upstream has taken the entry off it
             return AFTER_TROUBLE
@@ -105,7 +104,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # django-celery-beat 
         now = database_now()
         heartbeat.tick_done(self.name, started=started, now=now)
         if not ticked.quiet:
-            emit(Event.BEAT_TICKED, level=logging.DEBUG, **vars(ticked))
+            emit(Event.BEAT_TICKED, beat=self.name, **vars(ticked))
         if ticked.more:
             return 0.0
         wait = tick.sleep_for(started)

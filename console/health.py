@@ -3,7 +3,6 @@
 A line names what failed and how, never where: no address, user or password. The log has the rest.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,13 +15,13 @@ from django.db import connections
 from beat.models import Beat
 from beat.tick import LONGEST_SLEEP
 from jobs.clock import database_now
+from jobs.events import Event, emit
 from occurrences.models import Occurrence, TaskRun
 from occurrences.states import RUN_HELD
 
 PATIENCE = timedelta(seconds=30)  # a message may wait so long before anybody asks whether workers work
 LATELY = timedelta(hours=1)
 TIMEOUT = 2.0  # seconds a check may take; probes commonly give up after a few
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def _record(results: dict[str, Check], name: str, check: Callable[[], Check]) ->
     try:
         results[name] = check()
     except Exception as error:  # noqa: BLE001 - whatever a driver raises means "not ready"
-        logger.warning("not ready: %s: %s", name, error)
+        emit(Event.PROBE_FAILED, check=name, error=type(error).__name__, detail=" ".join(str(error).split()))
         results[name] = Check(ok=False, detail=f"unreachable ({type(error).__name__})")
     finally:
         connections.close_all()  # this thread's own

@@ -21,6 +21,7 @@ from execution.outcome import Ending, Result
 from execution.previous import previous_run
 from jobs.context import Context, Line
 from jobs.errors import Cancel, HandBack, NonRetryable, RetryAfter, Snooze
+from jobs.events import WithIds
 from jobs.ids import shown
 from jobs.registry import registry
 from jobs.secrecy import without_secrets
@@ -32,11 +33,12 @@ LONGEST_TRACEBACK = 20_000
 def context_of(claim: Claim, line: Line) -> Context:
     run, occurrence = claim.run, claim.occurrence
     name = f"punctual.task.{occurrence.job.name}.{run.task.name}"
+    ids = ids_of(claim)
     return Context(
         job=occurrence.job.name,
         task=run.task.name,
-        occurrence_id=occurrence.shown_id,
-        run_id=run.shown_id,
+        occurrence_id=ids["occurrence"],
+        run_id=ids["run"],
         attempt_id=shown("attempt", claim.attempt_id),
         attempt=claim.number,
         scheduled_for=occurrence.scheduled_for,
@@ -45,12 +47,24 @@ def context_of(claim: Claim, line: Line) -> Context:
         deadline=occurrence.deadline_at,
         metadata=occurrence.job.metadata,
         args=occurrence.args,
-        logger=logging.LoggerAdapter(logging.getLogger(name), {"run": run.shown_id}),
+        logger=WithIds(logging.getLogger(name), ids),
         cause=occurrence.cause,
         **_covered(occurrence.covers),
         line=line,
         look_back=partial(previous_run, run, occurrence),
     )
+
+
+def ids_of(claim: Claim) -> dict[str, Any]:
+    """What each line that is logged on its way carries."""
+    run, occurrence = claim.run, claim.occurrence
+    return {
+        "job": occurrence.job.name,
+        "task": run.task.name,
+        "occurrence": occurrence.shown_id,
+        "run": run.shown_id,
+        "attempt": claim.number,
+    }
 
 
 def _covered(covers: dict[str, Any] | None) -> dict[str, Any]:
@@ -65,7 +79,7 @@ def _covered(covers: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def perform(claim: Claim, line: Line) -> Result:
-    with captured() as lines:
+    with captured(partial(ids_of, claim)) as lines:
         result = _performed(claim, line)
     log = lines.text()
     return replace(result, log=_storable(log)) if log else result

@@ -4,7 +4,6 @@ Hooks are owed as long as `finalized_at` is empty: a worker that dies in between
 the sweeper, so a hook is called at least once.
 """
 
-import logging
 from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
@@ -48,7 +47,7 @@ def ask_for_hooks(ids: Collection[UUID]) -> int:
         for id_ in owed:
             settle_message(id_).apply_async()
     except BROKER_ERRORS as error:
-        emit(Event.RUN_DISPATCH_FAILED, level=logging.WARNING, unsent=len(owed), error=type(error).__name__)
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(owed), error=type(error).__name__)
     return len(owed)
 
 
@@ -61,4 +60,4 @@ def _called(hook: Callable[[Any], object], argument: Any, occurrence: Occurrence
             "occurrence": occurrence.shown_id,
             "error": repr(error),
         }
-        emit(Event.HOOK_FAILED, level=logging.WARNING, **facts)
+        emit(Event.HOOK_FAILED, **facts)

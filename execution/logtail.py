@@ -7,24 +7,31 @@ function that had to be killed are not lost with it.
 
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 
 from execution.slots import LONGEST_LOG, board
 from jobs.secrecy import without_secrets
 
 LOGGER = "punctual.task"
+Ids = Mapping[str, object]
 MOST_LINES = 200
 LONGEST_LINE = 1_000
 FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
 
 
 class Lines:
-    """The newest lines, within bounds."""
+    """The newest lines, within bounds, and whose they are: asked for when the first is logged."""
 
-    def __init__(self) -> None:
+    def __init__(self, whose: Callable[[], Ids]) -> None:
         self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._whose = whose
+
+    @cached_property
+    def ids(self) -> Ids:
+        return self._whose()
 
     def add(self, text: str) -> None:
         self._lines.extend(line[:LONGEST_LINE] for line in text.splitlines())
@@ -56,9 +63,20 @@ class Tail(logging.Handler):
             self.handleError(record)
 
 
+class RunIds(logging.Filter):
+    """On a handler: whatever is logged while a function runs, by whomever it calls, carries its run's ids."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not hasattr(record, "ids") and not hasattr(record, "event"):
+            lines = _current.get()
+            if lines is not None:
+                record.ids = lines.ids
+        return True
+
+
 @contextmanager
-def captured() -> Iterator[Lines]:
-    lines = Lines()
+def captured(whose: Callable[[], Ids] = dict) -> Iterator[Lines]:
+    lines = Lines(whose)
     token = _current.set(lines)
     try:
         yield lines

@@ -18,7 +18,7 @@ from execution.fingerprint import fingerprint
 from execution.outcome import Ending, Exhaust, Outcome, Restart, Result, Stop, Succeed, Wait, decide
 from execution.settle import Settled, lock, merged, roll_up, runs_of
 from execution.summary import summary
-from jobs.events import Event, emit
+from jobs.events import Event, emit, heard
 from jobs.registry import registry
 from jobs.retry import Retry
 from occurrences import transitions
@@ -98,7 +98,7 @@ def close_swiftly(claims: Sequence[Claim], *, now: datetime) -> Settled:
     else:
         closed = transitions.swift_complete_many(items, now=now)
     ended = [item.occurrence for item in claims if item.run.occurrence_id in closed]
-    for row in ended:
+    for row in ended if heard(Event.OCCURRENCE_FINISHED) else ():
         emit(Event.OCCURRENCE_FINISHED, job=row.job.name, occurrence=row.shown_id, outcome=COMPLETED)
     released = _admitted([row for row in ended if closed[row.id]], now)
     if fenced := [item for item in claims if item.run.occurrence_id not in closed]:
@@ -186,7 +186,8 @@ def _write_attempts(results: Mapping[TaskRun, Result], now: datetime) -> None:
         transitions.end_attempts(list(group), ATTEMPT_STATES[ending], now=now, errors=errors, logs=logs)
     for run, result in results.items():
         if result.error_type:
-            emit(Event.ATTEMPT_FAILED, run=run.shown_id, ending=result.ending, error=_line(result))
+            ids = {"task": run.task.name, "run": run.shown_id, "attempt": run.attempts_made - 1}
+            emit(Event.ATTEMPT_FAILED, **ids, ending=result.ending, error=_line(result))
 
 
 def _where(outcomes: Mapping[TaskRun, Outcome], kind: type[Any]) -> dict[TaskRun, Any]:

@@ -5,7 +5,6 @@ The thread is daemonic, ends when there is nothing left to watch, and keeps no d
 between two actions.
 """
 
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,10 +13,11 @@ from threading import Condition, Lock, Thread
 
 from django.db import connection
 
+from jobs.events import Event, emit
+
 Action = Callable[[], float | None]  # the seconds until it is due again, or None
 
 AGAIN = 1.0  # seconds, after an action that failed
-log = logging.getLogger(__name__)
 
 
 class _Entry:
@@ -87,9 +87,9 @@ class Watcher:
     def _acted(self, entry: _Entry) -> float | None:
         try:
             return entry.action()
-        except Exception:
+        except Exception:  # noqa: BLE001 - as said below
             # Whatever went wrong, the others' actions must still come; the database may be back soon.
-            log.exception("watching went wrong")
+            emit(Event.WATCHER_TROUBLED, trace=True)
             return AGAIN
         finally:
             connection.close()

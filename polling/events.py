@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from jobs.events import logger
+from jobs.events import Event, logger
+from jobs.events import emit as catalogued
 
 
 class Signal(StrEnum):
@@ -49,9 +50,11 @@ def deaf(_signal: Signal, _facts: Facts) -> None:
 
 def emit(listener: Listener, signal: Signal, **facts: object) -> None:
     level = logging.WARNING if signal in TROUBLES else logging.INFO
-    text = " ".join(f"{key}={value}" for key, value in facts.items() if key != "registrations")
-    logger.log(level, "%s %s", signal, text, extra={"event": str(signal), "facts": facts})
+    if logger.isEnabledFor(level):
+        shown = {key: value for key, value in facts.items() if key != "registrations"}
+        text = " ".join(f"{key}={value}" for key, value in shown.items())
+        logger.log(level, "%s %s", signal.value, text, extra={"event": signal.value, "facts": shown})
     try:
         listener(signal, facts)
     except Exception:  # noqa: BLE001 - user code: it must not come between a claim and its callback
-        logger.exception("a listener failed on %s", signal)
+        catalogued(Event.LISTENER_FAILED, trace=True, signal=signal.value)

@@ -1,7 +1,6 @@
 """The door users come through: database time, the heartbeat's thread, and the two methods (POL-5)."""
 
 import asyncio
-import logging
 import os
 import socket
 from collections.abc import Sequence
@@ -13,7 +12,8 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 
 from jobs.clock import database_now
-from jobs.events import logger
+from jobs.events import Event as Events
+from jobs.events import emit
 from polling.claims import LEASE, Claim
 from polling.database import DatabaseThread
 from polling.engine import Engine, Surroundings
@@ -113,7 +113,7 @@ class Heartbeat:
         try:
             return self._engine.around.database.run_from_thread(self._renewed)
         except Exception:  # noqa: BLE001 - the database may be back before the lease runs out
-            logger.log(logging.WARNING, "leases of a polling scheduler were not renewed", exc_info=True)
+            emit(Events.LEASES_UNRENEWED, trace=True)
             return ()
 
     def _renewed(self) -> tuple[Claim, ...]:

@@ -70,7 +70,7 @@ def _write(verdicts: Collection[Verdict], now: datetime) -> None:
         transitions.compress(covers, ranges=ids("ranges"))
     for item in verdicts:
         event = Event.OCCURRENCE_RECOVERED if item.recovered else Event.OCCURRENCE_MISSED
-        emit(event, job=item.job, late=item.late, run=item.recovered)
+        emit(event, job=item.job, late=item.late, recovered=item.recovered)
 
 
 def _late(jobs: Collection[UUID], now: datetime) -> dict[UUID, list[Late]]:

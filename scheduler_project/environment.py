@@ -19,6 +19,7 @@ TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "amqp", "amqps", "sentinel")
 DATABASE_SCHEMES = ("postgres", "postgresql", "sqlite")
+LOG_FORMATS = ("plain", "json")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LONGEST_SOCKET_PATH = 100  # the kernel's limit is 107 bytes; valkey appends nothing, we keep a margin
 
@@ -53,6 +54,13 @@ def log_level(env: Mapping[str, str]) -> str:
     if level not in LOG_LEVELS:
         raise ImproperlyConfigured(f"LOG_LEVEL={level!r}: expected one of {', '.join(LOG_LEVELS)}")
     return level
+
+
+def log_format(env: Mapping[str, str]) -> str:
+    found = env.get("LOG_FORMAT", LOG_FORMATS[0]).lower()
+    if found not in LOG_FORMATS:
+        raise ImproperlyConfigured(f"LOG_FORMAT={found!r}: expected one of {', '.join(LOG_FORMATS)}")
+    return found
 
 
 def apps(env: Mapping[str, str]) -> list[str]:

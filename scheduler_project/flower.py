@@ -15,7 +15,7 @@ from scheduler_project import demo_login
 USERNAME = "flower"
 OPTIONS = {
     "address": "127.0.0.1",
-    "tasks_columns": "name,args,state,received,runtime,worker,uuid",
+    "tasks_columns": "name,args,state,received,runtime,worker",
     # What is done here passes by permissions, reasons and the log: the console is the place for it.
     "read_only": True,
 }

@@ -165,11 +165,19 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "plain": {"format": "%(asctime)s %(levelname)-7s %(name)s  %(message)s"},
+        "plain": {"()": "scheduler_project.log_lines.Plain"},
+        "json": {"()": "scheduler_project.log_lines.Json"},
     },
-    "filters": {"without_secrets": {"()": "jobs.secrecy.WithoutSecrets"}},
+    "filters": {
+        "ids": {"()": "execution.logtail.RunIds"},
+        "without_secrets": {"()": "jobs.secrecy.WithoutSecrets"},
+    },
     "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": "plain", "filters": ["without_secrets"]}
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": environment.log_format(os.environ),
+            "filters": ["ids", "without_secrets"],
+        }
     },
     "root": {"handlers": ["console"], "level": environment.log_level(os.environ)},
     "loggers": {"celery.utils.functional": {"level": "WARNING"}},

@@ -1,5 +1,6 @@
 """`manage.py up` as a user runs it: real processes, embedded database, bundled broker."""
 
+import json
 import os
 import re
 import signal
@@ -276,3 +277,26 @@ def test_an_unreachable_broker_is_one_line_and_nothing_is_made(var: Path) -> Non
     line = refused(var, BROKER_URL=f"redis://:geheim@127.0.0.1:{port}/0")
     assert line.startswith(f"CommandError: cannot reach the broker redis://:**@127.0.0.1:{port}/0")
     assert not (var / "punctual.sqlite3").exists()
+
+
+@pytest.mark.req("OPS-6")
+def test_every_line_of_every_process_is_an_object_when_json_is_asked_for(up: StartUp) -> None:
+    running = up("--demo", "--no-flower", "--beats", "1", "--concurrency", "2", LOG_FORMAT="json")
+
+    def lines() -> list[dict[str, object]]:
+        return [json.loads(line) for line in running.text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def of(**wanted: str) -> list[dict[str, object]]:
+        return [line for line in lines() if wanted.items() <= line.items()]
+
+    running.wait_until(lambda: of(event="occurrence.finished", job="heartbeat"), what="a heartbeat")
+    assert running.stop() == 0
+    assert {line["program"] for line in lines()} >= {"up", "beat-1", "worker-1", "web"}
+    assert of(program="web", logger="gunicorn.error")
+    [synced] = of(event="jobs.synced")
+    assert synced["beat"] == synced["process"]
+    alive = of(logger="punctual.task.heartbeat.heartbeat")[0]
+    assert {"job": "heartbeat", "task": "heartbeat", "attempt": 0}.items() <= alive.items()
+    finished = of(event="occurrence.finished", job="heartbeat")[0]
+    assert finished["occurrence"] == alive["occurrence"]
+    assert str(alive["run"]).startswith("run_")

@@ -13,7 +13,7 @@ def test_an_event_is_logged_with_its_name_and_its_facts(caplog: pytest.LogCaptur
         emit(Event.ATTEMPT_LOST, run="run_1", worker="host/2")
     (record,) = caplog.records
     assert record.getMessage() == "attempt.lost run=run_1 worker=host/2"
-    assert (record.levelno, vars(record)["event"]) == (logging.INFO, "attempt.lost")
+    assert (record.levelno, vars(record)["event"]) == (logging.WARNING, "attempt.lost")
     assert vars(record)["facts"] == {"run": "run_1", "worker": "host/2"}
 
 
@@ -23,7 +23,7 @@ def test_an_event_below_the_level_costs_no_formatting(caplog: pytest.LogCaptureF
             raise AssertionError("formatted although nobody listens")
 
     with caplog.at_level(logging.INFO, logger="punctual"):
-        emit(Event.BEAT_TICKED, level=logging.DEBUG, fact=Untouchable())
+        emit(Event.BEAT_TICKED, fact=Untouchable())
     assert caplog.records == []
     assert logger.name == "punctual"
 

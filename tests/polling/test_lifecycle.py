@@ -76,7 +76,7 @@ def test_a_listener_that_fails_is_reported_and_stops_nothing(
     world.process.lifecycle.engine.around = replace(world.process.engine.around, listener=fail)
     world.initialize(world.register("a"))
     assert world.running == ["a"]
-    assert "a listener failed on TaskRunStarted" in caplog.text
+    assert "listener.failed signal=TaskRunStarted" in caplog.text
 
 
 def test_the_phases_follow_the_chart(world: World) -> None:

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 
 from scheduler_project import bundled, flower
-from scheduler_project.environment import flag
+from scheduler_project.environment import flag, log_format
 from scheduler_project.errors import UpError
 from scheduler_project.merged_log import MergedLog
 from scheduler_project.preflight import check
@@ -64,7 +64,8 @@ class Command(BaseCommand):
         env["FLOWER_BASIC_AUTH"], flower_login = flower.login(env, settings.VAR_DIR, demo=options.demo)
         foundation = [bundled.program(settings.VAR_DIR)] if own_broker else []
         everything = [*foundation, *programs(options, env)]
-        log = MergedLog(sys.stdout, [program.name for program in everything])
+        names = [program.name for program in everything]
+        log = MergedLog(sys.stdout, names, as_json=log_format(env) == "json")
 
         def announce() -> None:
             log.say(f"ready after {time.monotonic() - started:.1f} s; Ctrl-C stops everything")

@@ -1,0 +1,66 @@
+"""Log records → lines: plain ones for people, JSON for machines (OPS-6). Every process uses the same.
+
+Plain: an event with its facts as `key=value`; a line of a function, with the ids of its run behind it.
+JSON: `at`, `level`, `logger`, `process`, then `event` or `message`, then facts and ids, each a field.
+"""
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from jobs.secrecy import blotted
+
+HOST = socket.gethostname()
+PLAIN = "%(asctime)s %(levelname)-7s %(name)s  %(message)s"
+SHOWN = ("run", "attempt")  # of a function's line: the logger's name tells job and task
+
+
+class Plain(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__(PLAIN)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        line = super().formatMessage(record)
+        ids = _ids(record)
+        return " ".join([line, *(f"{key}={ids[key]}" for key in SHOWN if key in ids)])
+
+
+class Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self.fields(record), default=str, ensure_ascii=False)
+
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        at = datetime.fromtimestamp(record.created, UTC)
+        event = getattr(record, "event", None)
+        said = {"event": event} if event else {"message": record.getMessage()}
+        found = {**_ids(record), **getattr(record, "facts", {})}
+        # A fact is no text yet, and the handler's filter has seen texts only.
+        facts = {key: blotted(_plain(value)) for key, value in found.items()}
+        return {
+            **facts,
+            "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            # The name a beat signs in under; a worker's attempts end with the same process id.
+            "process": f"{HOST}:{os.getpid()}",
+            **said,
+            **self._exception(record),
+        }
+
+    def _exception(self, record: logging.LogRecord) -> dict[str, str]:
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        return {"exception": record.exc_text} if record.exc_text else {}
+
+
+def _ids(record: logging.LogRecord) -> Mapping[str, Any]:
+    ids: Mapping[str, Any] = getattr(record, "ids", {})
+    return ids
+
+
+def _plain(value: object) -> Any:
+    return value if isinstance(value, bool | int | float | None) else str(value)
