@@ -8,7 +8,6 @@ Whoever sends holds the rows until their messages are confirmed, and what anothe
 it: a slow sender and any number of sweepers never send the same run side by side.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -151,7 +150,7 @@ def _accepted(runs: Sequence[Ready], publish: Callable[[Any], None], clock: Cloc
     except BROKER_ERRORS as error:
         # Nothing is lost: the rows are committed, and the sweeper resends what was not confirmed. Some
         # may have got through; their second message finds nothing to claim.
-        emit(Event.RUN_DISPATCH_FAILED, level=logging.WARNING, unsent=len(runs), error=type(error).__name__)
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs), error=type(error).__name__)
         return 0
     transitions.confirm_dispatch([run.run_id for run in runs], now=clock())
     return len(runs)

@@ -13,7 +13,7 @@ from threading import Condition, Lock, Thread
 
 from django.db import connection
 
-from jobs.events import Event, emit
+from jobs.events import Event, emit_error
 
 Action = Callable[[], float | None]  # the seconds until it is due again, or None
 
@@ -89,7 +89,7 @@ class Watcher:
             return entry.action()
         except Exception:  # noqa: BLE001 - as said below
             # Whatever went wrong, the others' actions must still come; the database may be back soon.
-            emit(Event.WATCHER_TROUBLED, trace=True)
+            emit_error(Event.WATCHER_TROUBLED)
             return AGAIN
         finally:
             connection.close()

@@ -84,13 +84,23 @@ def heard(event: Event) -> bool:
     return logger.isEnabledFor(event.level)
 
 
-def emit(event: Event, *, level: int | None = None, trace: bool = False, **facts: object) -> None:
-    """Log it, at the catalogue's level unless told; `trace` adds the exception at hand."""
-    level = level or event.level
-    if logger.isEnabledFor(level):
-        text = " ".join(f"{key}={value}" for key, value in facts.items())
-        extra = {"event": event.value, "facts": facts}
-        logger.log(level, "%s %s", event.value, text, extra=extra, exc_info=trace)
+def emit(event: Event, **facts: object) -> None:
+    """Log it at its level."""
+    if logger.isEnabledFor(event.level):
+        _log(event, facts)
+
+
+def emit_error(event: Event, **facts: object) -> None:
+    """The same with the traceback of the exception at hand."""
+    if logger.isEnabledFor(event.level):
+        _log(event, facts, exc_info=True)
+
+
+def _log(event: Event, facts: Mapping[str, object], *, exc_info: bool = False) -> None:
+    text = " ".join(f"{key}={value}" for key, value in facts.items())
+    one_line = " ".join(text.split())  # whatever an error says
+    extra = {"event": event.value, "facts": facts}
+    logger.log(event.level, "%s %s", event.value, one_line, extra=extra, exc_info=exc_info)
 
 
 class WithIds(logging.LoggerAdapter[logging.Logger]):

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from jobs.events import Event, logger
-from jobs.events import emit as catalogued
+from jobs.events import Event, emit_error, logger
 
 
 class Signal(StrEnum):
@@ -57,4 +56,4 @@ def emit(listener: Listener, signal: Signal, **facts: object) -> None:
     try:
         listener(signal, facts)
     except Exception:  # noqa: BLE001 - user code: it must not come between a claim and its callback
-        catalogued(Event.LISTENER_FAILED, trace=True, signal=signal.value)
+        emit_error(Event.LISTENER_FAILED, signal=signal.value)

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from jobs.clock import database_now
 from jobs.events import Event as Events
-from jobs.events import emit
+from jobs.events import emit_error
 from polling.claims import LEASE, Claim
 from polling.database import DatabaseThread
 from polling.engine import Engine, Surroundings
@@ -113,7 +113,7 @@ class Heartbeat:
         try:
             return self._engine.around.database.run_from_thread(self._renewed)
         except Exception:  # noqa: BLE001 - the database may be back before the lease runs out
-            emit(Events.LEASES_UNRENEWED, trace=True)
+            emit_error(Events.LEASES_UNRENEWED)
             return ()
 
     def _renewed(self) -> tuple[Claim, ...]:

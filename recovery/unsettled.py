@@ -4,7 +4,6 @@ Hooks are user code, so they run in workers: the sweeper only sends the request,
 chord's callback is.
 """
 
-import logging
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -33,7 +32,7 @@ def ask_to_settle(now: datetime, *, just_ended: Collection[UUID] = (), limit: in
         for id_ in owed:
             settle_message(id_).apply_async()
     except BROKER_ERRORS as error:
-        emit(Event.RUN_DISPATCH_FAILED, level=logging.WARNING, unsent=len(owed), error=type(error).__name__)
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(owed), error=type(error).__name__)
     return len(owed)
 
 

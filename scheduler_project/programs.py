@@ -96,8 +96,8 @@ def _flower(port: int) -> Program:
 def _web(options: Options) -> Program:
     bind = address(options.host, options.port)
     flags = ("--worker-class", "gthread", "--workers", "1", "--threads", "8", "--no-control-socket")
-    flags += ("--logger-class", "scheduler_project.web_log.Logger")
-    argv = (sys.executable, "-m", "gunicorn", "--bind", bind, *flags, "scheduler_project.wsgi")
+    log = ("--logger-class", "scheduler_project.web_log.Logger")
+    argv = (sys.executable, "-m", "gunicorn", "--bind", bind, *flags, *log, "scheduler_project.wsgi")
     return Program("web", argv, ready=lambda: _answers(options.host, options.port, "/healthz"))
 
 

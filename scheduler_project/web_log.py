@@ -4,14 +4,14 @@ import os
 from logging.config import dictConfig
 from typing import Any
 
-from gunicorn import glogging
+from gunicorn import glogging  # type: ignore[import-untyped]  # ships no types
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
 
 STDERR = "-"
 
 
-class Logger(glogging.Logger):
+class Logger(glogging.Logger):  # type: ignore[misc]  # Any, as said above
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
         if cfg.errorlog == STDERR:  # a file that somebody asked for stays gunicorn's

@@ -6,7 +6,7 @@
 import ast
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jobs.events import Event
 from polling.events import TROUBLES, Signal
@@ -29,7 +29,7 @@ def level(number: int) -> str:
     return logging.getLevelName(number).lower()
 
 
-def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
@@ -42,7 +42,7 @@ def rewritten(text: str) -> str:
 def emitted() -> Iterator[tuple[Module, ast.Call]]:
     """Every call of `emit`, whatever it is called by."""
     for module in modules():
-        yield from ((module, call) for call in calls(module) if called_name(call) in ("emit", "catalogued"))
+        yield from ((module, call) for call in calls(module) if called_name(call) in ("emit", "emit_error"))
 
 
 def named(kind: str) -> set[str]:

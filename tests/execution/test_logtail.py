@@ -58,7 +58,7 @@ def test_a_coroutine_s_lines_are_its_own() -> None:
 
 
 def test_only_the_newest_lines_are_kept_within_bounds() -> None:
-    lines = Lines()
+    lines = Lines(dict)
     for number in range(MOST_LINES * 2):
         lines.add(f"line {number}")
     assert lines.text().splitlines()[0] == f"line {MOST_LINES}"

@@ -28,6 +28,11 @@ def test_an_event_below_the_level_costs_no_formatting(caplog: pytest.LogCaptureF
     assert logger.name == "punctual"
 
 
+def test_an_event_is_one_line_whatever_an_error_says(caplog: pytest.LogCaptureFixture) -> None:
+    emit(Event.HOOK_FAILED, error="one\n  two")
+    assert caplog.records[0].getMessage() == "hook.failed error=one two"
+
+
 @pytest.mark.parametrize("event", Event)
 def test_every_event_is_named_thing_dot_what_happened(event: Event) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z_]+", event)

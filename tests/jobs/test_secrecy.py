@@ -1,10 +1,22 @@
 """Nothing that says it is secret, and no password of an address, reaches a page or a log."""
 
 import logging
+from collections.abc import Iterator
 
 import pytest
+from django.test import override_settings
 
-from jobs.secrecy import HIDDEN, WithoutSecrets, cleansed, without_passwords
+from jobs.secrecy import (
+    HIDDEN,
+    WithoutSecrets,
+    _pattern,
+    blotted,
+    cleansed,
+    kept_secret,
+    known,
+    without_passwords,
+    without_secrets,
+)
 
 pytestmark = pytest.mark.req("OPS-7")
 
@@ -51,3 +63,52 @@ def test_a_log_line_and_its_traceback_lose_the_password() -> None:
     assert "lost redis://" in line
     assert "refused" in line
     assert WORD not in line
+
+
+@pytest.mark.parametrize("name", ["author", "passed", "authors_seen", "passengers", "secret_args"])
+def test_a_name_that_only_sounds_secret_is_shown(name: str) -> None:
+    assert cleansed({name: "seen"}) == {name: "seen"}
+
+
+def test_marked_names_are_hidden_at_any_depth() -> None:
+    shown = cleansed({"a": [{"recipe": WORD, "table": "orders"}]}, also=["recipe"])
+    assert shown == {"a": [{"recipe": HIDDEN, "table": "orders"}]}
+
+
+def test_values_are_kept_secret_as_long_as_their_function_runs() -> None:
+    args, config = {"recipe": "a+b c", "n": 12345, "short": "abc"}, {"secret_args": ["recipe", "n", "short"]}
+    with kept_secret(args, config):
+        with kept_secret(args, config):
+            pass
+        assert without_secrets("a+b c, a%2Bb%20c, 12345, abc") == f"{HIDDEN}, {HIDDEN}, {HIDDEN}, abc"
+        assert blotted({"a+b": ["a+b c", 1]}) == {"a+b": [HIDDEN, 1]}
+    assert without_secrets("a+b c") == "a+b c"
+
+
+def test_without_arguments_nothing_is_kept() -> None:
+    with kept_secret({}, {"secret_args": ["recipe"]}), kept_secret({"recipe": "salt"}, {}):
+        assert without_secrets("salt") == "salt"
+
+
+@pytest.fixture
+def anew() -> Iterator[None]:
+    """The secrets of settings are read once; here they change."""
+    for each in (known, _pattern):
+        each.cache_clear()
+    yield
+    for each in (known, _pattern):
+        each.cache_clear()
+
+
+@pytest.mark.usefixtures("anew")
+def test_secrets_of_settings_are_blotted_out_by_value() -> None:
+    planted = {
+        "CELERY_BROKER_URL": "sentinel://:first-word@a:1;sentinel://:other%2Fword@b:1",
+        "CACHES": {"default": {"OPTIONS": {"PASSWORD": "third-word"}}},
+        "SECRET_KEY_FALLBACKS": ["fourth-word"],
+        "SHOP_API_KEY": "fifth-word",
+    }
+    with override_settings(**planted):
+        text = "first-word other%2Fword other/word third-word fourth-word fifth-word plain"
+        assert without_secrets(text) == " ".join([*[HIDDEN] * 6, "plain"])
+        assert without_secrets("auth.User django.contrib.auth") == "auth.User django.contrib.auth"

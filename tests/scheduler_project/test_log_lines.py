@@ -12,7 +12,7 @@ from django.conf import settings
 
 from execution.logtail import RunIds, captured
 from jobs import events, secrecy
-from jobs.events import Event, WithIds, emit
+from jobs.events import Event, WithIds, emit, emit_error
 from jobs.secrecy import HIDDEN, WithoutSecrets, kept_secret
 from scheduler_project.log_lines import Json, Plain
 
@@ -106,7 +106,7 @@ def test_no_fact_no_message_and_no_traceback_shows_a_secret(stream: StringIO, fo
         try:
             fail(word, "12345")
         except ValueError:
-            emit(Event.HOOK_FAILED, trace=True, error=f"{word} 12345", address="redis://u:wordy@h/0")
+            emit_error(Event.HOOK_FAILED, error=f"{word} 12345", address="redis://u:wordy@h/0")
     shown = stream.getvalue()
     assert HIDDEN in shown
     assert "ValueError" in shown
@@ -124,7 +124,7 @@ def test_an_error_is_one_line_too(stream: StringIO) -> None:
 
 
 def test_the_settings_use_these_and_know_their_secrets() -> None:
-    console = settings.LOGGING["handlers"]["console"]
-    assert console["filters"] == ["ids", "without_secrets"]
+    handlers: Any = settings.LOGGING["handlers"]
+    assert handlers["console"]["filters"] == ["ids", "without_secrets"]
     assert settings.SECRET_KEY in secrecy.known()
     assert events.heard(Event.BEAT_TICKED) is logging.getLogger("punctual").isEnabledFor(logging.DEBUG)
