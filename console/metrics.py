@@ -14,12 +14,14 @@ from prometheus_client.registry import Collector
 
 from beat.models import Beat
 from console.totals import totals
+from jobs.config import Config
 from jobs.models import Job
 from occurrences.models import Occurrence, TaskRun
 from occurrences.states import OccurrenceState, RunState
 
 FORGOTTEN_AFTER = timedelta(hours=1)  # a beat that fell silent this long before the newest tick
 MOST_BEATS = 100
+QUEUE = Config().queue
 
 
 class Ledger(Collector):
@@ -60,9 +62,24 @@ def backlog(now: datetime) -> Iterator[Metric]:
     yield gauge("lateness_seconds", late, age(due["oldest"], now))
     unsent = TaskRun.objects.unsent(before=now).count()
     yield gauge("outbox_size", "Runs released, their message not yet accepted.", unsent)
-    waiting = TaskRun.objects.filter(state=RunState.SCHEDULED, dispatched_at__lte=now)
-    oldest = waiting.aggregate(oldest=Min("dispatched_at"))["oldest"]
-    yield gauge("queue_age_seconds", "How long the oldest message has waited.", age(oldest, now))
+    yield from queues(now)
+
+
+def queues(now: datetime) -> Iterator[Metric]:
+    """Queue by queue: a worker for one of them is none for another."""
+    waiting = TaskRun.objects.filter(state=RunState.SCHEDULED, dispatched_at__lte=now).order_by()
+    found = waiting.values_list("policy__queue").annotate(Count("pk"), Min("dispatched_at"))
+    ages = GaugeMetricFamily(
+        "scheduler_queue_age_seconds", "How long a queue's oldest message has waited.", labels=["queue"]
+    )
+    sizes = GaugeMetricFamily("scheduler_queue_size", "Runs that wait for a worker.", labels=["queue"])
+    # The default one is always there: an alert on a metric that is absent never comes.
+    rows: dict[str, tuple[int, datetime | None]] = {QUEUE: (0, None)}
+    rows |= {queue or QUEUE: (count, oldest) for queue, count, oldest in found}
+    for queue, (count, oldest) in rows.items():
+        ages.add_metric([queue], age(oldest, now))
+        sizes.add_metric([queue], count)
+    yield from (ages, sizes)
 
 
 def tick_ages(beats: Iterable[Beat], now: datetime) -> Metric:

@@ -143,6 +143,10 @@ class Cluster:
     def start_flower(self, port: int) -> Process:
         return self._start("flower", ["flower", f"--port={port}"])
 
+    def start_web(self, port: int) -> Process:
+        options = ["--bind", f"127.0.0.1:{port}", "--threads", "4", "--no-control-socket"]
+        return self._start_module("web", ["gunicorn", *options, "scheduler_project.wsgi"])
+
     def manage(self, *arguments: str) -> str:
         return manage(self.environment, *arguments)
 
@@ -240,11 +244,14 @@ class Cluster:
         ]
 
     def _start(self, kind: str, arguments: list[str]) -> Process:
+        return self._start_module(kind, ["celery", "-A", "scheduler_project", *arguments])
+
+    def _start_module(self, kind: str, words: list[str]) -> Process:
         name = kind if kind.startswith("worker") else f"{kind}{next(self._numbers)}"
         log = self.folder / f"{name}.log"
         with log.open("wb") as output:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "scheduler_project", *arguments],
+                [sys.executable, "-m", *words],
                 cwd=ROOT,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

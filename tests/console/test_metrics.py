@@ -97,8 +97,20 @@ def test_a_backlog_shows_as_lateness_outbox_and_queue_age(now: datetime) -> None
     figures = scraped(now)
     assert figures[key("lateness_seconds")] == 180
     assert figures[key("outbox_size")] == 1
-    assert figures[key("queue_age_seconds")] == 120
+    assert figures[key("queue_age_seconds", "default")] == 120
     assert figures[key("dlq_size")] == 1
+
+
+def test_each_queue_has_an_age_and_a_size_of_its_own(now: datetime) -> None:
+    job = make_job("etl", now)
+    for minutes, queue in ((1, "default"), (9, "slow"), (4, "slow")):
+        one = make_occurrence(job, now - minutes * MINUTE, OccurrenceState.DISPATCHED)
+        make_run(one, make_task(job, f"{queue}{minutes}"), RunState.SCHEDULED, policy={"queue": queue})
+    figures = scraped(now)
+    assert figures[key("queue_age_seconds", "slow")] == 540
+    assert figures[key("queue_age_seconds", "default")] == 60
+    assert figures[key("queue_size", "slow")] == 2
+    assert figures[key("queue_size", "default")] == 1
 
 
 def test_each_beat_has_a_tick_age_until_it_is_long_forgotten(now: datetime) -> None:
