@@ -150,12 +150,22 @@ def check_processes() -> Iterator[Finding]:
     ticks = health.tick(getattr(settings, "READYZ_OLDEST_TICK", None))
     advice = "start celery -A scheduler_project beat, two for safety"
     yield Finding("beats", OK if ticks.ok else FAIL, ticks.detail, "" if ticks.ok else advice)
-    answered = len(current_app.control.ping(timeout=PING) or [])
-    advice = "" if answered else "start celery -A scheduler_project worker"
-    yield Finding("workers", OK if answered else FAIL, f"{answered} answer", advice)
+    yield judged_workers(answering())
     taken = health.consumption()
     advice = "" if taken.ok else "workers listen to other queues, or are stuck: restart them"
     yield Finding("consumption", OK if taken.ok else FAIL, taken.detail, advice)
+
+
+def answering() -> int:
+    try:
+        return len(current_app.control.ping(timeout=PING) or [])
+    except Exception:  # noqa: BLE001 - the broker is away, which another line says
+        return 0
+
+
+def judged_workers(count: int) -> Finding:
+    advice = "" if count else "start celery -A scheduler_project worker"
+    return Finding("workers", OK if count else FAIL, f"{count} answer", advice)
 
 
 def check_jobs() -> Iterator[Finding]:

@@ -4,12 +4,14 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, ClassVar
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from jobs.errors import PunctualError
 from jobs.verbs import Answer, Verb
+from jobs.verbs.examples import shown_with
 from schedules import ScheduleError
 
 
@@ -17,6 +19,9 @@ class AnsweringCommand(BaseCommand):
     """One command that does one thing: `verb` says what."""
 
     verb: ClassVar[Verb]
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        return super().create_parser(prog_name, subcommand, **shown_with(subcommand), **kwargs)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON")
@@ -41,12 +46,21 @@ class AnsweringCommand(BaseCommand):
         if as_json:
             rows = list(answer.rows)
             found = rows[0] if answer.single else rows
-            self.stdout.write(json.dumps(found, default=str, indent=2, ensure_ascii=False))
+            self.stdout.write(json.dumps(found, default=_told, indent=2, ensure_ascii=False))
             return
+        nothing = True
         for row in answer.rows:
             self.stdout.write(answer.line(row))
+            nothing = False
         if answer.closing:
             self.stdout.write(answer.closing)
+        elif nothing:
+            self.stderr.write("nothing found")  # not among the lines, which a program may count
+
+
+def _told(value: object) -> str:
+    """What JSON has no word for: instants as ISO 8601, anything else as its text."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 class VerbCommand(AnsweringCommand):
@@ -59,7 +73,9 @@ class VerbCommand(AnsweringCommand):
         machine = ArgumentParser(add_help=False)
         machine.add_argument("--json", action="store_true", help="print JSON")
         for verb in self.verbs.values():
-            verb.arguments(verbs.add_parser(verb.name, help=verb.help, parents=[machine]))
+            words = f"{parser.prog.split()[-1]} {verb.name}"
+            one = verbs.add_parser(verb.name, help=verb.help, parents=[machine], **shown_with(words))
+            verb.arguments(one)
 
     def chosen(self, options: Mapping[str, Any]) -> Verb:
         return self.verbs[options["verb"]]

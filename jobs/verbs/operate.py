@@ -25,11 +25,13 @@ def trigger_arguments(parser: ArgumentParser) -> None:
         "--args", dest="given", default="{}", metavar="JSON", help="arguments for ctx.args, an object"
     )
     parser.add_argument("--config", default="{}", metavar="JSON", help="settings for this one run, an object")
+    parser.add_argument("--key", help="identifies this request: within 24 hours it makes one occurrence only")
 
 
 def trigger(options: Options) -> Answer:
     args, config = json_object("--args", options["given"]), json_object("--config", options["config"])
-    return Answer([{"occurrence": shown("occ", control.trigger(options["name"], args=args, config=config))}])
+    made = control.trigger(options["name"], args=args, config=config, idempotency_key=options["key"])
+    return Answer([{"occurrence": shown("occ", made)}])
 
 
 def pause(options: Options) -> Answer:

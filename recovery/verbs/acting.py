@@ -52,4 +52,10 @@ def acted(options: Options, done: str, *, count: Callable[[], int], do: Callable
     if options["dry_run"]:
         return Answer([{"result": f"would be {done}", "count": found}])
     doing = Doing(asked(options), database_now(), Progress(sys.stderr, found, done))
-    return Answer([{"result": done, "count": do(doing)}])
+    acted_on = do(doing)
+    return Answer([{"result": done, "count": acted_on}], exit_code=undone(options, acted_on))
+
+
+def undone(options: Options, done: int) -> Callable[[], int]:
+    """The exit code: whoever names ids wants each of them done; a filter takes what it finds."""
+    return lambda: int(len(set(options["ids"])) > done)

@@ -35,6 +35,7 @@ def backfill_arguments(parser: ArgumentParser) -> None:
 def backfill_one(options: Options) -> Answer:
     span = Span(instant("--from", options["since"]), instant("--to", options["until"]))
     fill = partial(backfill, control.get(options["job"]), span, asked=asked(options), now=database_now())
+    # Counted first: what would be refused halfway is refused before anything is written.
     done = fill(dry_run=True)
     if not options["dry_run"]:
         done = fill(progress=Progress(sys.stderr, done.instants, "filling in"))

@@ -1,14 +1,16 @@
 """Verbs about the ledger as a whole: verify."""
 
+import sys
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from jobs import control
 from jobs.clock import database_now
 from jobs.ids import shown
 from jobs.models import Job
+from jobs.progress import Progress
 from jobs.verbs import Answer, Options, Row, Verb
 from recovery.coverage import Difference
 from recovery.verbs.reading import optional_instant
@@ -27,8 +29,15 @@ def run(options: Options) -> Answer:
     until = optional_instant("--to", options["until"])
     jobs = [control.get(options["job"])] if options["job"] else Job.objects.order_by("name").iterator()
     seen: Counter[str] = Counter()
-    rows = _differences(iter(jobs), database_now(), since, until, seen)
+    bar = Progress(sys.stderr, 1 if options["job"] else Job.objects.count(), "comparing")
+    rows = _differences(watched(jobs, bar), database_now(), since, until, seen)
     return Answer(_counted(rows, seen), text, exit_code=lambda: int(bool(seen["differences"])))
+
+
+def watched(jobs: Iterable[Job], bar: Progress) -> Iterator[Job]:
+    for job in jobs:
+        yield job
+        bar(1)
 
 
 def _differences(

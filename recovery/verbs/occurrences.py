@@ -17,7 +17,7 @@ from occurrences.states import OccurrenceState
 from recovery.operate import cancel_occurrences, skip_occurrences
 from recovery.ranges import repeated
 from recovery.replay import replay, replayable
-from recovery.verbs.acting import MOST, Doing, acted, listed, listing, several
+from recovery.verbs.acting import MOST, Doing, acted, listed, listing, several, undone
 from recovery.verbs.reading import asked, identifier, optional_instant
 
 
@@ -135,6 +135,8 @@ def _wanted(options: Options) -> OccurrenceQuerySet:
     if not ids and not any(options[name] for name in ("job", "state", "since", "until")):
         raise DefinitionError("ids", "", "expected ids, or a filter such as --job")
     rows = chosen(options)
+    for id_ in ids:
+        _get(id_)  # or says that there is none, before anything is done
     return rows.filter(id__in=ids) if ids else rows
 
 
@@ -153,7 +155,8 @@ def replay_some(options: Options) -> Answer:
         key=options["key"],
         progress=Progress(sys.stderr, len(ids), "replayed"),
     )
-    return Answer(_made(done.made), closing=f"{len(done.made)} replayed, {done.refused} refused")
+    closing = f"{len(done.made)} replayed, {done.refused} refused"
+    return Answer(_made(done.made), closing=closing, exit_code=undone(options, len(done.made)))
 
 
 def _made(ids: tuple[UUID, ...]) -> Iterator[Row]:

@@ -95,6 +95,19 @@ def test_a_broker_that_is_gone_is_named_without_its_address() -> None:
     assert "127.0.0.1" not in str(found)
 
 
+def test_without_a_broker_the_rest_is_still_examined() -> None:
+    before = current_app.conf.broker_url
+    current_app.conf.update(broker_url=f"redis+socket://:{SECRET}@/nowhere.sock")
+    try:
+        found = {one.check: one for one in examined(lambda: datetime.now(UTC))}
+    finally:
+        current_app.conf.update(broker_url=before)
+    assert found["broker"].level == FAIL
+    assert (found["workers"].level, found["workers"].detail) == (FAIL, "0 answer")
+    assert "jobs" in found
+    assert SECRET not in str(found)
+
+
 def test_without_a_database_the_rest_is_not_asked() -> None:
     def gone(*_args: object) -> object:
         raise DatabaseError(f"postgres://user:{SECRET}@db/app: no route")
