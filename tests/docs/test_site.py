@@ -1,5 +1,6 @@
 """The site holds every page, and builds without a warning."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     text = (tmp_path / "api" / "index.html").read_text()
     assert "idempotency_key" in text, "from the docstring of trigger"
     assert "fonts.googleapis" not in text
+    for page, count in (("states", 2), ("architecture", 2)):
+        text = (tmp_path / page / "index.html").read_text()
+        assert text.count('<svg class="diagram"') == count, "drawn while building, not by somebody's script"
+        assert "-->" not in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL), "no diagram is left as text"

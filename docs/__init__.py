@@ -1,0 +1,1 @@
+"""The documentation. The only code here draws its diagrams."""
