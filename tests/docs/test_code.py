@@ -1,11 +1,14 @@
 """Every Python block of the documentation runs; what a page shows to happen, happens."""
 
+import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 
 from jobs.registry import registry
+from occurrences.models import Occurrence, TaskRun
 from tests.docs.markdown import Page, page, pages
 from tests.docs.snippets import run
 from tests.harness import Harness, states_of
@@ -40,6 +43,25 @@ def test_the_tutorial_s_jobs_end_as_the_tutorial_says(harness: Harness) -> None:
     book = harness.runs("invoices")[1]
     assert (book.attempts_made, book.reason) == (3, "failed after 3 attempts")
     assert book.error == "ValueError: invoice 4711 has no customer"
+
+
+@pytest.mark.req("TSK-6")
+def test_the_tutorial_s_dead_letter_is_replayed_once_its_function_is_mended(harness: Harness) -> None:
+    names = run(page("docs/tutorial.md"), harness)
+    harness.live(seconds=45)
+    key = f"{names['book'].__module__}.{names['book'].__qualname__}"
+    registry.functions[key] = replace(registry.functions[key], call=lambda ctx: ctx.logger.info("booked"))
+    box = next(block for block in page("docs/tutorial.md").blocks_in("sh") if "manage.py dlq" in block.text)
+    for line in box.text.splitlines():
+        if "manage.py" in line:
+            call_command(*shlex.split(line.partition("manage.py ")[2]))
+    Occurrence.objects.filter(cause="replay").update(run_at=harness.now)  # commands read the real clock
+    harness.live(seconds=5)
+    assert not TaskRun.objects.dead().exists()
+    again = Occurrence.objects.get(cause="replay")
+    assert (again.state, again.request_reason) == ("completed", "customer added")
+    assert again.parent
+    assert again.parent.state == "failed"
 
 
 def tutorial_commands() -> list[Any]:
