@@ -12,7 +12,6 @@ from kombu import Producer
 from execution import posting
 from execution.bundling import Bundle
 from jobs.durations import duration
-from jobs.ids import shown
 from occurrences.ids import attempt_text
 from occurrences.ready import Ready
 
@@ -115,7 +114,7 @@ def run_options(bundle: Bundle, *, in_chord: bool = False) -> dict[str, Any]:
 
 def settle_message(occurrence_id: UUID | str, told: str = "") -> "Signature[Any]":
     # Without ignore_result the sender subscribes to a result nobody will read.
-    told = told or f"({shown('occ', occurrence_id)})"
+    told = told or f"(occ_{occurrence_id})"
     options = {"ignore_result": True, "argsrepr": told, "kwargsrepr": "{}"}
     return _signature(SETTLE, str(occurrence_id), **options)
 

@@ -15,7 +15,7 @@ from django.db.models.sql import Query
 
 class Rules(CheckConstraint):
     def __init__(self, *, name: str, rules: Mapping[str, Q]) -> None:
-        self.rules = dict(rules)
+        self.rules = dict(sorted(rules.items()))  # as a migration writes them down
         super().__init__(name=name, condition=Q(*self.rules.values()))
 
     def deconstruct(self) -> Any:
