@@ -164,3 +164,11 @@ def test_processes_that_start_together_agree_on_the_secret_key(tmp_path: Path) -
 def test_a_given_secret_key_leaves_no_file(tmp_path: Path) -> None:
     assert environment.secret_key({"SECRET_KEY": "mine"}, tmp_path, embedded=True) == "mine"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.req("OPS-6")
+def test_a_format_nobody_writes_is_named_with_those_there_are() -> None:
+    assert environment.log_format({}) == "plain"
+    assert environment.log_format({"LOG_FORMAT": "JSON"}) == "json"
+    with pytest.raises(ImproperlyConfigured, match="LOG_FORMAT='xml': expected one of plain, json"):
+        environment.log_format({"LOG_FORMAT": "xml"})

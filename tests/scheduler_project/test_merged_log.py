@@ -1,4 +1,5 @@
 import io
+import json
 
 import pytest
 
@@ -42,3 +43,17 @@ def test_a_reader_that_went_away_is_remembered_and_does_not_raise() -> None:
     log.write("web", ["hello"])
     assert log.lost
     log.write("web", ["again"])
+
+
+@pytest.mark.req("OPS-6")
+def test_as_json_every_line_is_an_object_that_names_its_program() -> None:
+    stream = io.StringIO()
+    log = MergedLog(stream, ["web"], as_json=True)
+    log.say("started")
+    log.write("web", ['{"event": "jobs.synced", "beat": "b"}', "printed", '["no object"]'])
+    assert [json.loads(line) for line in stream.getvalue().splitlines()] == [
+        {"program": "up", "message": "started"},
+        {"program": "web", "event": "jobs.synced", "beat": "b"},
+        {"program": "web", "message": "printed"},
+        {"program": "web", "message": '["no object"]'},
+    ]
