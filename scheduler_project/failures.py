@@ -5,6 +5,7 @@ Installed as `sys.excepthook` in every process of the project. `--traceback` bri
 
 import re
 import sys
+import traceback
 from types import TracebackType
 
 from django.conf import settings
@@ -13,6 +14,7 @@ from django.db import OperationalError, ProgrammingError
 from kombu.exceptions import OperationalError as BrokerError
 
 from jobs.errors import PunctualError
+from jobs.secrecy import without_passwords, without_secrets
 from schedules import ScheduleError
 
 UNMIGRATED = re.compile(r"no such (table|column)|(relation|column) .+ does not exist")
@@ -36,9 +38,17 @@ def explained(error: BaseException) -> str | None:
 def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     line = None if "--traceback" in sys.argv else explained(error)
     if line is None:
-        sys.__excepthook__(kind, error, trace)
+        line = "".join(traceback.format_exception(kind, error, trace)).rstrip()
     else:
-        sys.stderr.write(f"error: {line}\n")
+        line = f"error: {line}"
+    sys.stderr.write(f"{discreet(line)}\n")
+
+
+def discreet(line: str) -> str:
+    try:
+        return without_secrets(line)
+    except ImproperlyConfigured:  # the settings are what is wrong: nothing of them is known
+        return without_passwords(line)
 
 
 def install() -> None:

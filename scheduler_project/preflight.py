@@ -8,8 +8,10 @@ from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import Error as DatabaseError
+from kombu import Connection
 from kombu.exceptions import KombuError
 
+from jobs.secrecy import without_passwords
 from scheduler_project import bundled, ports
 from scheduler_project.celery import app
 from scheduler_project.errors import RefusedError
@@ -52,8 +54,13 @@ def check_broker(app: Celery) -> None:
         try:
             connection.ensure_connection(max_retries=1, interval_start=0)
         except (KombuError, OSError, ValueError) as error:
-            # as_uri() hides the password.
-            raise RefusedError(f"cannot reach the broker {connection.as_uri()}: {_line(error)}") from None
+            raise RefusedError(f"cannot reach the broker {_place(connection)}: {_line(error)}") from None
+
+
+def _place(broker: Connection) -> str:
+    """Kombu hides the password, but not that of a socket."""
+    shown = broker.as_uri()
+    return shown if ":**@" in shown else without_passwords(shown)
 
 
 def _check_folder(folder: Path) -> None:
@@ -80,4 +87,4 @@ def _shown(connection: BaseDatabaseWrapper) -> str:
 
 def _line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0].strip() if lines else type(error).__name__
+    return without_passwords(lines[0].strip()) if lines else type(error).__name__

@@ -85,3 +85,20 @@ def test_traceback_brings_the_traceback_back(tmp_path: Path) -> None:
     done = run("manage.py", "jobs", "--traceback", "list", PUNCTUAL_VAR=str(tmp_path))
     assert done.returncode == 1
     assert "Traceback" in done.stderr
+
+
+@pytest.mark.req("OPS-7")
+@pytest.mark.parametrize("error", ["ValueError", "PunctualError"])
+def test_what_ends_a_process_shows_no_secret(error: str, tmp_path: Path) -> None:
+    code = f"""
+from django.conf import settings
+from jobs.errors import PunctualError
+raise {error}(settings.SECRET_KEY, "redis://me:geheim@h/0", settings.BROKER_URL)
+"""
+    broker, key = "redis://:hunter2@127.0.0.1:1/0", "k" * 30 + "-secret-key-of-settings"
+    done = run(
+        "manage.py", "shell", "-c", code, BROKER_URL=broker, SECRET_KEY=key, PUNCTUAL_VAR=str(tmp_path)
+    )
+    assert done.returncode == 1
+    assert "••••••••" in done.stderr
+    assert not [word for word in (key, "geheim", "hunter2") if word in done.stderr]

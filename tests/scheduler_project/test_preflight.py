@@ -91,6 +91,14 @@ def test_an_unreachable_broker_is_one_line_without_the_password(scheme: str) -> 
     assert "\n" not in line
 
 
+@pytest.mark.req("OPS-7")
+def test_the_password_of_a_broker_on_a_socket_is_hidden_too() -> None:
+    with pytest.raises(RefusedError) as refused:
+        preflight.check_broker(Celery(broker="redis+socket://:geheim@/nowhere.sock", set_as_current=False))
+    assert "/nowhere.sock" in str(refused.value)
+    assert "geheim" not in str(refused.value)
+
+
 def test_the_configured_broker_passes() -> None:
     preflight.check_broker(Celery(broker=os.environ["BROKER_URL"], set_as_current=False))
 
