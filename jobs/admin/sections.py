@@ -29,14 +29,16 @@ def tasks_section(job: Job, tasks: Iterable[Task]) -> Section:
         for task in tasks
     ]
     more = list_url("jobs_task", job__id__exact=job.pk)
-    return Section("Tasks", ["task", "function", "position", "retired"], rows, more)
+    headers = ["task", "function", "position", "retired"]
+    return Section("Tasks", headers, rows, more, empty="No tasks: there is nothing it could run.")
 
 
 def fires_section(timing: Timing, zone: ZoneInfo | None) -> Section:
     """The second column only where clocks change."""
     title = "Next fires of the schedule"
     if not any(fire.note for fire in timing.fires):
-        return Section(title, ["instant"], [[instant(fire.instant, zone)] for fire in timing.fires])
+        told = timing.problem or "It fires no more."
+        return Section(title, ["instant"], [[instant(one.instant, zone)] for one in timing.fires], empty=told)
     rows = [[instant(fire.instant, zone), fire.note or NOTHING] for fire in timing.fires]
     return Section(title, ["instant", "clock change"], rows)
 
@@ -82,7 +84,7 @@ def changes_section(title: str, changed: Iterable[Changed]) -> Section:
 
 
 def code(text: str) -> SafeString:
-    return format_html('<code style="overflow-wrap: anywhere">{}</code>', text)
+    return format_html('<code style="overflow-wrap: break-word">{}</code>', text)
 
 
 def value(stored: Any) -> SafeString | str:

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from jobs.clock import database_now
 from jobs.models import Job, JobVersion, Task
-from occurrences.models import Attempt, Occurrence, Pool, TaskRun
+from occurrences.models import Attempt, Cursor, Occurrence, Pool, TaskRun
 from recovery.models import Audit
 
 LISTS = {
@@ -42,7 +42,7 @@ def pages() -> dict[str, str]:
 
 
 def doors() -> dict[str, str]:
-    """The pages that lead to a change: editors, and the questions before an act."""
+    """The pages that lead to a change: editors, what must be mended, and the questions before an act."""
     found = {
         "a new job": reverse("admin:jobs_job_add"),
         "dead letters, purge": reverse("console:deal", args=["purge"]),
@@ -52,6 +52,8 @@ def doors() -> dict[str, str]:
         found["a job, editor"] = reverse("admin:jobs_job_edit", args=[job.pk])
     if paused := Job.objects.filter(paused_at__isnull=False).first():
         found["a job, resume"] = reverse("admin:jobs_job_resume", args=[paused.pk])
+    if broken := Cursor.objects.exclude(problem="").select_related("job").first():
+        found["a broken job"] = page_of(broken.job)
     if over := Occurrence.objects.filter(state="failed").first():
         found["an occurrence, replay"] = reverse("console:act", args=[over.pk, "replay"])
     return found
