@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 from django.db import transaction
 from django.db.models import Count, Max, Min, Q
 
+from jobs.models import Task
 from occurrences import transitions
 from occurrences.models import Occurrence, Resolution, TaskRun, TaskRunQuerySet
 from recovery.audit import Asked, note
@@ -75,7 +76,8 @@ def dead(wanted: Wanted) -> TaskRunQuerySet:
         rows = rows.filter(fingerprint=wanted.fingerprint)
     if wanted.search:
         text = wanted.search
-        rows = rows.filter(Q(error__icontains=text) | Q(task__job__name__icontains=text))
+        tasks = Task.objects.filter(job__name__icontains=text)  # looked up once, and not joined to each row
+        rows = rows.filter(Q(error__icontains=text) | Q(task__in=tasks))
     if wanted.before:
         rows = rows.filter(finished_at__lt=wanted.before)
     return rows.order_by("-finished_at", "id")
