@@ -58,7 +58,7 @@ def test_a_failed_run_is_found_from_the_counters_and_its_cause_read(site: str) -
         log_in(page, site, "/admin/")
         assert "nightly etl" in page.inner_text("section:has(h2:text('Failing jobs'))")
         page.click("#pulse a[data-counter=dead]")
-        page.click("td.grow a")
+        page.click("table.errors tbody th a")
         page.click("#result_list tbody a >> nth=0")
         page.click("section:has(h2:text('Attempts')) a:has-text('attempt_')")
         page.wait_for_url("**/attempt/*/change/")
