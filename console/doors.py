@@ -6,7 +6,7 @@ bounded: a request looks at so many rows and not at more, and says where it stop
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -155,6 +155,11 @@ def look_at_backfill(job: Job, wish: Wish, now: datetime) -> Shown:
     )
     if found.instants and not found.made:
         hint = "Every instant of this range has its occurrence; to run them again, replay the range."
+    if found.made and found.pruned_until:
+        at = f"{found.pruned_until.astimezone(zone or UTC):%Y-%m-%d %H:%M}"
+        hint = (
+            f"Up to {at} instants may have run already: their occurrences are pruned. They would run again."
+        )
     return Shown(found.made, facts, tables=[Section(title, ["instant"], known)] if known else [], hint=hint)
 
 

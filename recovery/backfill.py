@@ -6,7 +6,7 @@ instants, so repeating a backfill adds nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -23,7 +23,7 @@ from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.states import OccurrenceState
 from recovery.audit import Asked, note
 from recovery.holding import held
-from recovery.models import Action
+from recovery.models import Action, Pruned
 from recovery.span import Span
 from schedules import FixedDelay, Schedule
 
@@ -44,6 +44,7 @@ class Backfilled:
     first: datetime | None = None
     last: datetime | None = None
     existing_at: tuple[datetime, ...] = field(default=(), compare=False)  # the first few
+    pruned_until: datetime | None = None  # up to here instants may have run, and their rows be gone
 
 
 def backfill(  # noqa: PLR0913 - one request
@@ -64,7 +65,7 @@ def backfill(  # noqa: PLR0913 - one request
             "schedule", job.schedule, "counts from the end of a run: it names no past instants"
         )
     settled = Cursor.objects.values_list("settled_until", flat=True).filter(job=job).first()
-    done = Backfilled()
+    done = Backfilled(pruned_until=_pruned(job, span))
     until = min(span.until, settled or job.created_at, now)
     _refuse_too_many(schedule, span, until, most)
     for batch in _batches(schedule.between(span.since - MICROSECOND, until)):
@@ -73,7 +74,8 @@ def backfill(  # noqa: PLR0913 - one request
         if missing and not dry_run:
             # Due at once, and in their order, also across batches.
             _write(job, config, missing, asked, now=now, run_at=now + done.made * MICROSECOND)
-        done = Backfilled(
+        done = replace(
+            done,
             instants=done.instants + len(batch),
             made=done.made + len(missing),
             existing=done.existing + len(existing),
@@ -96,6 +98,11 @@ def _refuse_too_many(schedule: Schedule, span: Span, until: datetime, most: int)
     if next(islice(schedule.between(span.since - MICROSECOND, until), most, None), None) is not None:
         reason = f"the schedule names more than {most:,} instants in this range; fill in a part of it"
         raise DefinitionError("to", span.until.isoformat(), reason)
+
+
+def _pruned(job: Job, span: Span) -> datetime | None:
+    reached = Pruned.objects.filter(job=job, until__gt=job.created_at, until__gte=span.since)
+    return reached.values_list("until", flat=True).first()
 
 
 def _batches(instants: Iterator[datetime]) -> Iterator[list[datetime]]:

@@ -97,6 +97,13 @@ def test_a_backfill_says_what_it_would_create_and_what_exists_and_does_it_when_p
     assert made.count() == 2, "pressed twice, made once"
 
 
+@pytest.mark.req("REC-5")
+def test_a_backfill_of_what_was_pruned_says_that_it_would_run_again(root: Client, job: Job) -> None:
+    assert "are pruned" not in asked(root, job, "backfill", **SPAN)
+    press(root, job, "prune", asked(root, job, "prune"))
+    assert "are pruned. They would run again" in asked(root, job, "backfill", **SPAN)
+
+
 @pytest.mark.req("REC-4")
 @pytest.mark.parametrize(("part", "count"), [("all", 3), ("failed", 2)])
 def test_a_range_is_replayed_whole_or_only_where_it_failed(

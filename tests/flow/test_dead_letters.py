@@ -147,6 +147,38 @@ def test_the_command_lists_shows_replays_and_purges(harness: Harness) -> None:
         output("purge", "--older-than", "soon")
 
 
+@pytest.mark.req("OPS-3")
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["--task", "connect"], 2),
+        (["--search", "no ROUTE", "--job", "alpha"], 1),
+        (["--older-than", "1d"], 6),  # the database's clock is months ahead of the harness
+        (["--older-than", "366d"], 0),
+    ],
+)
+def test_the_command_takes_what_matches_and_nothing_else(
+    harness: Harness, words: list[str], count: int
+) -> None:
+    deaths(harness)
+    assert f"would be purged  {count}" in output("purge", *words, "--dry-run")
+    assert f"purged  {count}" in output("purge", *words, "--reason", "mended", "--by", "eve")
+    assert dead(Wanted()).count() == 6 - count
+    assert sum(Audit.objects.filter(requested_by="eve").values_list("count", flat=True)) == count
+
+
+@pytest.mark.req("OPS-3")
+def test_an_error_is_dealt_with_by_its_fingerprint_and_one_by_its_id(harness: Harness) -> None:
+    deaths(harness)
+    (group,) = grouped(Wanted(job="gamma"))
+    same = dead(Wanted(fingerprint=group.fingerprint)).count()
+    assert 1 <= same < 6
+    assert f"replayed  {same}" in output("replay", "--fingerprint", group.fingerprint)
+    one = dead(Wanted())[0]
+    assert "purged  1" in output("purge", one.shown_id)
+    assert dead(Wanted()).count() == 5 - same
+
+
 def output(*words: str) -> str:
     out = StringIO()
     call_command("dlq", *words, stdout=out)
