@@ -70,4 +70,5 @@ def test_a_connection_is_told_once() -> None:
         session.bound_silence()
         connection.close()
         session.bound_silence()
-    assert told == ["SET idle_in_transaction_session_timeout = 60000"] * 2
+    once = ["SET idle_in_transaction_session_timeout = 60000", "SET random_page_cost = 1.1"]
+    assert told == once * 2
