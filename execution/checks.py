@@ -13,7 +13,6 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error
 
 from execution.limits import Limits, limits
-from execution.messages import LAST_RESORT
 from jobs.config import effective
 from jobs.durations import format_duration
 from jobs.errors import DefinitionError
@@ -21,6 +20,7 @@ from jobs.registry import registry
 from jobs.scheduling import platform
 
 DEFAULT_VISIBILITY = timedelta(hours=1)  # kombu's, for Redis
+AROUND = timedelta(minutes=1)  # what a message may take beside its function
 MOST_PREFETCHED = 8  # messages a process
 SHORTEST_LEASE = timedelta(seconds=3)  # renewed three times within it, and looked at twice a second
 
@@ -87,12 +87,12 @@ def visibility(visible: timedelta, longest: timedelta) -> Iterator[CheckMessage]
 
 
 def longest_timeout() -> timedelta:
-    """Of all jobs that code declares, up to the moment when even Celery would have ended the attempt."""
+    """Of all jobs that code declares, and what a message takes around it."""
     base: dict[str, Mapping[str, Any]] = {"platform": _platform()}
     layers = [base]
     for job in registry.jobs.values():
         layers += [base | {"job": job.config, "task": task.config} for task in job.tasks]
-    return max(effective(layer).task_timeout for layer in layers) + timedelta(seconds=LAST_RESORT)
+    return max(effective(layer).task_timeout for layer in layers) + AROUND
 
 
 def _platform() -> dict[str, Any]:

@@ -11,15 +11,11 @@ from kombu import Producer
 
 from execution import posting
 from execution.bundling import Bundle
-from jobs.durations import duration
 from occurrences.ids import attempt_text
 from occurrences.ready import Ready
 
 RUN = "punctual.run"
 SETTLE = "punctual.settle"
-# Timeouts are the supervisor's business: it knows which run of a message is running. Celery's own limit is
-# the last resort, for a process that hangs outside of any function; seconds beyond the task's timeout.
-LAST_RESORT = 60.0
 Texts = dict[str, list[str]]
 MANY = 10  # messages; for fewer it does not pay to make a form of them
 
@@ -38,13 +34,12 @@ def written(bundles: Sequence[Bundle]) -> Texts:
     """The messages as Redis keeps them, by queue; without those of queues that are more than a list."""
     queues: Any = current_app.amqp.queues
     simple = {name for name in {bundle[0].queue for bundle in bundles} if posting.plain(queues[name])}
-    forms: dict[tuple[str, str], posting.Form] = {}
+    forms: dict[str, posting.Form] = {}
     texts: Texts = {name: [] for name in sorted(simple)}
     for bundle, tag in zip(bundles, posting.tags(len(bundles)), strict=True):
         first = bundle[0]
         if first.queue in simple:
-            kind = first.queue, first.task_timeout
-            form = forms.get(kind) or forms.setdefault(kind, _form(bundle))
+            form = forms.get(first.queue) or forms.setdefault(first.queue, _form(bundle))
             texts[first.queue].append(form.filled(_letter(bundle), tag))
     return texts
 
@@ -98,12 +93,15 @@ def run_message(bundle: Bundle, *, in_chord: bool = False) -> "Signature[Any]":
 
 
 def run_options(bundle: Bundle, *, in_chord: bool = False) -> dict[str, Any]:
-    """All runs of a bundle have the same queue and timeout; the first one's attempt names the message."""
+    """All runs of a bundle have the same queue; the first one's attempt names the message.
+
+    No time limit: the supervisor knows which run of a message is running and since when. Celery would set a
+    timer for each message and keep it until the limit, long after the message is done.
+    """
     first = bundle[0]
     return {
         "task_id": _message_id(first),
         "queue": first.queue,
-        "time_limit": _seconds(first.task_timeout) + LAST_RESORT,
         "ignore_result": not in_chord,  # a chord counts the results of its members
         # What Flower and the worker's log show instead of our own name and bare ids (OPS-5).
         "shadow": _name(first),
@@ -143,8 +141,3 @@ def _ids(bundle: Bundle) -> list[str]:
 @lru_cache(maxsize=1024)  # those of a batch are mostly for the same instant
 def _moment(instant: datetime) -> str:
     return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
-
-
-@lru_cache(maxsize=1024)
-def _seconds(text: str) -> float:
-    return duration(text).total_seconds()

@@ -7,7 +7,7 @@ for it, as with `only()`.
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models.base import Model, ModelState
 
 Made = TypeVar("Made", bound=Model)
@@ -18,7 +18,7 @@ def filled(
 ) -> Made:
     """`related` are the rows its foreign keys name, where they are at hand."""
     state = ModelState()
-    state.adding, state.db = False, connection.alias
+    state.adding, state.db = False, DEFAULT_DB_ALIAS
     if related:
         state.fields_cache = dict(related)
     made = model.__new__(model)

@@ -134,6 +134,8 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
         # Only statements of ours that say so are prepared; Django's own are sent as text, as ever.
         options["prepare_threshold"] = 2 if flag(env, "DATABASE_PREPARE", default=True) else None
         options["connect_timeout"] = number(env, "DATABASE_CONNECT_TIMEOUT", default=5)
+        # A server that vanished without a word must not keep a worker waiting for hours.
+        options |= {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
         if flag(env, "DATABASE_POOL", default=False):
             options["pool"] = {
                 "min_size": 1,

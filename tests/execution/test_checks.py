@@ -8,9 +8,8 @@ import pytest
 from django.core.checks import run_checks
 from django.test import override_settings
 
-from execution.checks import content, delivery, longest_timeout, patience, visibility
+from execution.checks import AROUND, content, delivery, longest_timeout, patience, visibility
 from execution.limits import Limits
-from execution.messages import LAST_RESORT
 from jobs import Context, Job
 from jobs.registry import Registry
 from tests.execution.conftest import configured
@@ -72,7 +71,7 @@ def test_a_visibility_timeout_below_the_longest_task_timeout_is_named(declared: 
     @job.task(task_timeout="3h")
     def step(ctx: Context) -> None: ...
 
-    longest = timedelta(hours=3, seconds=LAST_RESORT)
+    longest = timedelta(hours=3) + AROUND
     assert longest_timeout() == longest
     assert [item.id for item in visibility(longest, longest)] == ["punctual.W005"]
     assert list(visibility(longest + timedelta(seconds=1), longest)) == []
@@ -82,4 +81,4 @@ def test_a_visibility_timeout_below_the_longest_task_timeout_is_named(declared: 
 
 def test_a_platform_layer_that_cannot_be_read_is_said_elsewhere(declared: Registry) -> None:
     with override_settings(PUNCTUAL={"task_timeout": "soon"}):
-        assert longest_timeout() == timedelta(minutes=5, seconds=LAST_RESORT)
+        assert longest_timeout() == timedelta(minutes=5) + AROUND

@@ -6,7 +6,6 @@ from celery import current_app
 from kombu import Message
 
 from execution.messages import (
-    LAST_RESORT,
     RUN,
     SETTLE,
     label,
@@ -79,9 +78,9 @@ def test_a_message_is_named_after_the_attempt_it_will_start() -> None:
 
 
 @pytest.mark.req("EXE-5")
-def test_a_message_carries_the_task_s_queue_and_a_last_resort_beyond_its_timeout() -> None:
+def test_a_message_carries_the_task_s_queue_and_no_time_limit() -> None:
     options = run_message((run(task_timeout="90s", queue="slow"),)).options
-    assert options["time_limit"] == 90.0 + LAST_RESORT
+    assert "time_limit" not in options, "Celery would keep a timer for each, long after it is done"
     assert options["queue"] == "slow"
 
 
