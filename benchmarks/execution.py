@@ -173,17 +173,16 @@ class Punctual:
             return rate(lambda: occurrences - self.active(), occurrences)
 
     def latencies(self) -> list[float]:
-        from execution.dispatch import dispatch
+        from execution.dispatch import Outgoing, send
         from jobs import trigger
         from jobs.clock import database_now
         from occurrences.firing import fire_due
 
         def start() -> float:
             trigger("note")
-            now = database_now()
-            released = fire_due(now).released
+            fired = fire_due(database_now())
             began = time.time()
-            dispatch(released, now=now)
+            send(Outgoing(fired.ready), clock=database_now)  # as a tick does
             return began
 
         with self.worker():
