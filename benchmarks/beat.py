@@ -38,11 +38,13 @@ sys.path[0] = str(ROOT)
 import psycopg  # noqa: E402
 
 from tests.guardian import Guardian  # noqa: E402
-from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E402
+from tests.servers import install_postgres, make_folder, run_postgres, start_valkey  # noqa: E402
 
 PATIENCE = 60.0
 TICKS = 5  # the middle one is told
 EDITS = 5  # likewise
+# A million jobs with their occurrences are 1.5 GB; PostgreSQL's default is to keep 128 MB in memory.
+BUFFERS = "1GB"
 LEAD = timedelta(seconds=3)  # the occurrences of the lateness part are due so long after they are written
 
 
@@ -51,7 +53,8 @@ def servers() -> Iterator[tuple[Path, Guardian]]:
     guardian, folder = Guardian(), make_folder("punctual-bench-")
     guardian.remove(folder)
     try:
-        postgres, valkey = start_postgres(folder, guardian), start_valkey(folder, guardian)
+        postgres = run_postgres(install_postgres(folder), guardian, shared_buffers=BUFFERS)
+        valkey = start_valkey(folder, guardian)
         with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE punctual")
         os.environ |= {
