@@ -21,7 +21,7 @@ from occurrences.due import Due
 from occurrences.ids import run_text
 from occurrences.models import Cause, Cursor, TaskRun
 from occurrences.ready import Ready
-from occurrences.unawaited import unawaited
+from occurrences.unawaited import checked, unawaited
 from occurrences.writing import insert_missing
 from schedules import ScheduleError
 
@@ -79,6 +79,7 @@ def open_occurrences(
         if bounded:
             _count_starts(row for row in opened if row.job_id in bounded)
         if meanwhile:
+            checked()
             meanwhile()
     return tuple(ready)
 

@@ -18,3 +18,11 @@ def unawaited() -> Iterator[None]:
         return
     with connection.wrap_database_errors, connection.connection.pipeline():
         yield
+
+
+def checked() -> None:
+    """References are checked now and not at the commit, which everybody waits for."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            cursor.execute("SET CONSTRAINTS ALL DEFERRED")
