@@ -173,10 +173,13 @@ class Punctual:
             return rate(lambda: occurrences - self.active(), occurrences)
 
     def latencies(self) -> list[float]:
+        from beat.tick import run_once
         from execution.dispatch import Outgoing, send
         from jobs import trigger
         from jobs.clock import database_now
         from occurrences.firing import fire_due
+
+        run_once(database_now(), sweeping=False)  # jobs nobody has planned yet are not fired
 
         def start() -> float:
             trigger("note")

@@ -1,5 +1,6 @@
 """Celery's life-cycle signals → a supervisor in each worker, and a handler in each process of its pool."""
 
+import gc
 import os
 from threading import Event, Thread
 from time import monotonic
@@ -64,6 +65,9 @@ def connect() -> None:
 def announce(**_: Any) -> None:
     """Before the pool forks: its processes shall know that they are watched."""
     board.head(supervisor=os.getpid())
+    # What is loaded by now stays: no collection looks through it, and its memory stays shared.
+    gc.collect()
+    gc.freeze()
     interrupt.install()  # a solo worker runs functions in this very thread
     inspection.install()
 

@@ -15,6 +15,7 @@ anew, for it cannot tell how many they are, and planning takes longer than the r
 # ruff: noqa: S608 - put together from our own constants; every value is a parameter
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from threading import local
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
@@ -292,17 +293,24 @@ def complete_many(items: Sequence[Completion], *, now: datetime) -> dict[UUID, b
 
 
 def _rows(sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-    with _cursor() as cursor, connection.wrap_database_errors:
-        return cursor.execute(sql, parameters).fetchall()
+    with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
+        return _cursor().execute(sql, parameters).fetchall()
+
+
+_own = local()
 
 
 def _cursor() -> "Cursor[tuple[Any, ...]]":
-    """Not Django's: that one sends the values inside the text, so that every call is planned anew."""
-    held = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up at each word
+    """Not Django's: that one sends the values inside the text, so that every call is planned anew. Kept with
+    its connection: making one takes as long as the rest of a call."""
+    held: Any = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up at each word
     held.validate_no_broken_transaction()
     held.close_if_health_check_failed()
     held.ensure_connection()
-    from psycopg import Cursor  # noqa: PLC0415 - not there on SQLite alone
-    from psycopg.rows import tuple_row  # noqa: PLC0415
+    if getattr(_own, "connection", None) is not held.connection:
+        from psycopg import Cursor  # noqa: PLC0415 - not there on SQLite alone
+        from psycopg.rows import tuple_row  # noqa: PLC0415
 
-    return Cursor(held.connection, row_factory=tuple_row)
+        _own.connection, _own.cursor = held.connection, Cursor(held.connection, row_factory=tuple_row)
+    cursor: Cursor[tuple[Any, ...]] = _own.cursor
+    return cursor
