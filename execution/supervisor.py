@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from uuid import UUID
 
@@ -40,6 +40,8 @@ from occurrences.states import RUN_HELD, RunState
 Clock = Callable[[], datetime]
 LOOK_INTERVAL = 0.4  # seconds between two looks at the ledger: what is canceled hears of it within a second
 RENEWALS_PER_LEASE = 3
+LAST_ANSWER = 1.5  # seconds: kombu asks Redis for a message and waits a second for it
+MOST_LEFT = 500
 PASSED_ON_AFTER = 0.5  # seconds a message may wait in a worker that has no process free for it
 
 
@@ -75,6 +77,9 @@ class Supervisor:
     owed: list[Debt] = field(default_factory=list)
     looked: float = 0.0
     waiting: Callable[[], Waiting] = dict  # messages taken ahead
+    held: Waiting = field(default_factory=dict)  # as they were last seen
+    left: tuple[float, datetime] | None = None  # when it was told to stop
+    gone: bool = False
     waited: dict[str, float] = field(default_factory=dict)  # since when each of them was seen to wait
     passed_on: set[str] = field(default_factory=set)
 
@@ -184,20 +189,44 @@ class Supervisor:
         return len(reports) - settled.fenced
 
     def _pass_on(self, at: float, clock: Clock) -> int:
+        if self.stopping:
+            return self._leave(at, clock)
+        return self._pass_on_waiting(at, clock)
+
+    def _leave(self, at: float, clock: Clock) -> int:
+        """A worker that stops gives its messages back when it is gone; others shall have the runs at once.
+
+        Once when it was told, and once more when its last question to the broker must have been answered:
+        the answer is a message that nobody here reads any more.
+        """
+        if self.left is None:
+            self.left = (at, clock())
+            return self._send_again([run for runs in self.held.values() for run in runs], self.left[1])
+        since, told = self.left
+        if at - since < LAST_ANSWER or self.gone:
+            return 0
+        self.gone = True
+        latest = told + timedelta(seconds=LAST_ANSWER)
+        sent = TaskRun.objects.unclaimed(latest).filter(dispatched_at__gte=told)
+        return self._send_again(list(sent.values_list("id", flat=True)[:MOST_LEFT]), clock())
+
+    def _send_again(self, runs: list[UUID], now: datetime) -> int:
+        sent = dispatch(runs, now=now, chords=False, lost_since=now).sent
+        if sent:
+            emit(Event.RUN_RESENT, waiting=len(runs), sent=sent)
+        return sent
+
+    def _pass_on_waiting(self, at: float, clock: Clock) -> int:
         """Each message once: a backlog of which everybody holds a part must not grow by being passed on."""
-        waiting = self.waiting() if not self.stopping else {}
+        waiting = self.held = self.waiting()
         self.waited = {message: self.waited.get(message, at) for message in waiting}
         self.passed_on &= waiting.keys()
         due = [message for message, since in self.waited.items() if at - since >= PASSED_ON_AFTER]
         fresh = [message for message in due if message not in self.passed_on]
         if not fresh:
             return 0
-        now = clock()
-        runs = [run for message in fresh for run in waiting[message]]
-        sent = dispatch(runs, now=now, chords=False, lost_since=now).sent
         self.passed_on |= set(fresh)
-        emit(Event.RUN_RESENT, waiting=len(runs), sent=sent)
-        return sent
+        return self._send_again([run for message in fresh for run in waiting[message]], clock())
 
     def _tell_canceled(self, items: Iterable[Watched], at: float) -> int:
         fresh = {item.facts.run_id: item for item in items if item.why is not Why.CANCELED and not item.over}

@@ -300,8 +300,15 @@ def test_what_was_begun_meanwhile_is_not_passed_on(worker: Setting, queue: Harne
     assert queue.take() is None
 
 
-def test_a_worker_that_stops_leaves_it_to_celery_to_give_its_messages_back(worker: Setting) -> None:
+@pytest.mark.req("EXE-9")
+def test_a_worker_that_stops_leaves_what_it_took_ahead_to_the_others(worker: Setting, queue: Harness) -> None:
     waiting = a_sent_run()
     worker.supervisor.waiting = lambda: {"message": (waiting.id,)}
+    worker.after(0.1)
     worker.supervisor.stopping = True
-    assert [worker.after(seconds).passed_on for seconds in (1, 2)] == [0, 0]
+    assert [worker.after(seconds).passed_on for seconds in (0.2, 0.3, 1.6)] == [1, 0, 0]
+    assert queue.take() is not None, "and whoever asked last, and has left, took that too"
+    assert [worker.after(seconds).passed_on for seconds in (1.7, 1.8, 9)] == [1, 0, 0]
+    message = queue.take()
+    assert message is not None
+    assert [UUID(id_) for id_ in message[1]] == [waiting.id]
