@@ -1,8 +1,8 @@
 """Celery's book of requests → the messages this worker has taken and not begun, with their runs.
 
 A worker takes a few messages more than it has processes, so that none of them has to wait for the broker
-between two short runs. Behind a long one such a message would wait although others are idle: the
-supervisor passes it on (see `Supervisor`).
+between two short runs. Behind a long one such a message would wait although others are idle: it is
+passed on (see `ahead`).
 """
 
 import json

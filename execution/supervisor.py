@@ -5,8 +5,7 @@ its threads, if it has a pool of those), and `slots` is how they know of each ot
 task nothing, one statement renews the leases of a whole worker, code that never returns cannot keep its
 supervisor from ending it, and a process that dies is noticed at once instead of when its lease runs out.
 
-Messages the worker has taken ahead and cannot begin, for all its processes are busy, are sent once more,
-so that whoever is free may have their runs; of two messages with the same run the second is dropped.
+What the worker has taken ahead and cannot begin it passes on (see `ahead`).
 
 What a dead supervisor leaves undone is caught by the leases it no longer renews.
 """
@@ -17,16 +16,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain
 from uuid import UUID
 
+from execution.ahead import Ahead
 from execution.claim import Claim
 from execution.dispatch import dispatch
 from execution.hooks import ask_for_hooks
 from execution.limits import Limits
 from execution.outcome import Ending, Result
-from execution.prefetched import Waiting
 from execution.report import Report, report
 from execution.settle import Settled
 from execution.slots import INTERRUPT_SIGNAL, Board, Facts, Why
@@ -40,9 +39,6 @@ from occurrences.states import RUN_HELD, RunState
 Clock = Callable[[], datetime]
 LOOK_INTERVAL = 0.4  # seconds between two looks at the ledger: what is canceled hears of it within a second
 RENEWALS_PER_LEASE = 3
-LAST_ANSWER = 1.5  # seconds: kombu asks Redis for a message and waits a second for it
-MOST_LEFT = 500
-PASSED_ON_AFTER = 0.5  # seconds a message may wait in a worker that has no process free for it
 
 
 @dataclass(frozen=True)
@@ -76,12 +72,7 @@ class Supervisor:
     watched: dict[int, Watched] = field(default_factory=dict)
     owed: list[Debt] = field(default_factory=list)
     looked: float = 0.0
-    waiting: Callable[[], Waiting] = dict  # messages taken ahead
-    held: Waiting = field(default_factory=dict)  # as they were last seen
-    left: tuple[float, datetime] | None = None  # when it was told to stop
-    gone: bool = False
-    waited: dict[str, float] = field(default_factory=dict)  # since when each of them was seen to wait
-    passed_on: set[str] = field(default_factory=set)
+    ahead: Ahead = field(default_factory=Ahead)
 
     def run_once(self, *, at: float, clock: Clock) -> Supervised:
         """First what needs no database, so that a database that is down protects no runaway."""
@@ -95,7 +86,8 @@ class Supervisor:
         )
         self._abandon(_those(verdicts, Verdict.ABANDON))
         self._bury(_those(verdicts, Verdict.GONE))
-        done = replace(done, ended=self._settle_debts(clock), passed_on=self._pass_on(at, clock))
+        passed_on = self.ahead.run_once(at=at, clock=clock, stopping=self.stopping)
+        done = replace(done, ended=self._settle_debts(clock), passed_on=passed_on)
         if at - self.looked < LOOK_INTERVAL or not (settled := self._settled_in(at)):
             return done
         self.looked = at
@@ -187,46 +179,6 @@ class Supervisor:
         dispatch(sent, now=clock(), chords=False, bundles=False)
         ask_for_hooks(settled.finished)  # user code: it runs where tasks do
         return len(reports) - settled.fenced
-
-    def _pass_on(self, at: float, clock: Clock) -> int:
-        if self.stopping:
-            return self._leave(at, clock)
-        return self._pass_on_waiting(at, clock)
-
-    def _leave(self, at: float, clock: Clock) -> int:
-        """A worker that stops gives its messages back when it is gone; others shall have the runs at once.
-
-        Once when it was told, and once more when its last question to the broker must have been answered:
-        the answer is a message that nobody here reads any more.
-        """
-        if self.left is None:
-            self.left = (at, clock())
-            return self._send_again([run for runs in self.held.values() for run in runs], self.left[1])
-        since, told = self.left
-        if at - since < LAST_ANSWER or self.gone:
-            return 0
-        self.gone = True
-        latest = told + timedelta(seconds=LAST_ANSWER)
-        sent = TaskRun.objects.unclaimed(latest).filter(dispatched_at__gte=told)
-        return self._send_again(list(sent.values_list("id", flat=True)[:MOST_LEFT]), clock())
-
-    def _send_again(self, runs: list[UUID], now: datetime) -> int:
-        sent = dispatch(runs, now=now, chords=False, lost_since=now).sent
-        if sent:
-            emit(Event.RUN_RESENT, waiting=len(runs), sent=sent)
-        return sent
-
-    def _pass_on_waiting(self, at: float, clock: Clock) -> int:
-        """Each message once: a backlog of which everybody holds a part must not grow by being passed on."""
-        waiting = self.held = self.waiting()
-        self.waited = {message: self.waited.get(message, at) for message in waiting}
-        self.passed_on &= waiting.keys()
-        due = [message for message, since in self.waited.items() if at - since >= PASSED_ON_AFTER]
-        fresh = [message for message in due if message not in self.passed_on]
-        if not fresh:
-            return 0
-        self.passed_on |= set(fresh)
-        return self._send_again([run for message in fresh for run in waiting[message]], clock())
 
     def _tell_canceled(self, items: Iterable[Watched], at: float) -> int:
         fresh = {item.facts.run_id: item for item in items if item.why is not Why.CANCELED and not item.over}

@@ -10,6 +10,7 @@ from celery import signals
 from django.db import connection
 
 from execution import inspection, interrupt, logtail, prefetched
+from execution.ahead import Ahead
 from execution.limits import limits
 from execution.slots import board
 from execution.supervisor import Supervisor
@@ -26,7 +27,7 @@ class Watch(Thread):
 
     def __init__(self) -> None:
         super().__init__(name="punctual-supervisor", daemon=True)
-        self.supervisor = Supervisor(board, limits(), waiting=prefetched.waiting)
+        self.supervisor = Supervisor(board, limits(), ahead=Ahead(prefetched.waiting))
         self.done = Event()
 
     def run(self) -> None:

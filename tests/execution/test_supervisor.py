@@ -283,7 +283,7 @@ def test_what_waits_for_a_free_process_is_passed_on_once(worker: Setting, queue:
     """Its message is in this worker's hands, and everybody in here is busy."""
     waiting = a_sent_run()
     messages: Waiting = {"message": (waiting.id,)}
-    worker.supervisor.waiting = lambda: messages
+    worker.supervisor.ahead.waiting = lambda: messages
     assert [worker.after(seconds).passed_on for seconds in (1, 1.4, 1.5, 1.6, 9)] == [0, 0, 1, 0, 0]
     message = queue.take()
     assert message is not None
@@ -291,11 +291,11 @@ def test_what_waits_for_a_free_process_is_passed_on_once(worker: Setting, queue:
     assert queue.take() is None
     messages.clear()
     worker.after(10)
-    assert (worker.supervisor.waited, worker.supervisor.passed_on) == ({}, set())
+    assert (worker.supervisor.ahead.since, worker.supervisor.ahead.passed_on) == ({}, set())
 
 
 def test_what_was_begun_meanwhile_is_not_passed_on(worker: Setting, queue: Harness) -> None:
-    worker.supervisor.waiting = lambda: {"message": (worker.run.id,)}
+    worker.supervisor.ahead.waiting = lambda: {"message": (worker.run.id,)}
     assert [worker.after(seconds).passed_on for seconds in (1, 2)] == [0, 0]
     assert queue.take() is None
 
@@ -303,7 +303,7 @@ def test_what_was_begun_meanwhile_is_not_passed_on(worker: Setting, queue: Harne
 @pytest.mark.req("EXE-9")
 def test_a_worker_that_stops_leaves_what_it_took_ahead_to_the_others(worker: Setting, queue: Harness) -> None:
     waiting = a_sent_run()
-    worker.supervisor.waiting = lambda: {"message": (waiting.id,)}
+    worker.supervisor.ahead.waiting = lambda: {"message": (waiting.id,)}
     worker.after(0.1)
     worker.supervisor.stopping = True
     assert [worker.after(seconds).passed_on for seconds in (0.2, 0.3, 1.6)] == [1, 0, 0]
