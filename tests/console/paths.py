@@ -123,7 +123,23 @@ def big_paths() -> dict[str, str]:
         "counters": reverse("console:pulse"),
         "filter by job": job_filter(),
     }
-    return index | filtered | pages() | doors() | own
+    return index | filtered | pages() | doors() | own | past_of(busiest)
+
+
+def past_of(job: Job) -> dict[str, str]:
+    """What can be done to its past: the page that shows how much it would be."""
+    now = database_now()
+    span = {"since": f"{now - timedelta(days=7):%Y-%m-%dT%H:%M}", "until": f"{now:%Y-%m-%dT%H:%M}"}
+    return {
+        "a week of the busiest job, backfill": f"{door_of(job, 'backfill')}?{urlencode(span)}",
+        "a week of the busiest job, replay": f"{door_of(job, 'replay')}?{urlencode(span | {'part': 'all'})}",
+        "the busiest job, prune": door_of(job, "prune"),
+        "all jobs, prune": reverse("console:prune_all"),
+    }
+
+
+def door_of(job: Job, name: str) -> str:
+    return reverse("console:job_door", args=[job.pk, name])
 
 
 def between() -> dict[str, str]:
