@@ -6,6 +6,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.test import Client
 
+from console.sidebar import PAGES
 from tests.console.rows import make_job, make_occurrence
 
 pytestmark = pytest.mark.req("OPS-4")
@@ -37,3 +38,7 @@ def test_metrics_say_in_one_line_that_the_database_is_gone(client: Client) -> No
 def test_answers_are_never_cached_and_nothing_can_be_posted(client: Client, path: str) -> None:
     assert "no-store" in client.get(path)["Cache-Control"]
     assert client.post(path).status_code == 405
+
+
+def test_no_page_stands_twice_in_the_sidebar() -> None:
+    assert len({page for _, _, page, _ in PAGES}) == len(PAGES)

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from django.apps import apps
-from django.db import IntegrityError, connection, models, transaction
+from django.db import IntegrityError, models, transaction
 
 from jobs.ids import job_id, task_id
 from jobs.models import Job, JobVersion, Task
@@ -380,24 +380,3 @@ def constraint_names() -> set[str]:
     found = [constraint for model in owners for constraint in model._meta.constraints]
     rules = {rule for item in found if isinstance(item, Rules) for rule in item.rules}
     return rules | {item.name for item in found if not isinstance(item, Rules)}
-
-
-@pytest.mark.postgres
-def test_rules_can_be_taken_off_and_put_back(run: TaskRun) -> None:
-    """As a migration does that changes one of them."""
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite makes the table anew")
-    (rules,) = (item for item in Attempt._meta.constraints if isinstance(item, Rules))
-    with connection.schema_editor() as editor:
-        editor.remove_constraint(Attempt, rules)
-        assert not functions(rules.name)
-        editor.add_constraint(Attempt, rules)
-        assert functions(rules.name)
-    with refused("attempt_state_is_known|attempt_finished_iff_final"):
-        insert_attempt(run, 0, "sleeping")
-
-
-def functions(name: str) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_proc WHERE proname = %s", [name])
-        return cursor.fetchone() is not None
