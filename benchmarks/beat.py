@@ -208,14 +208,14 @@ def emitted(queue: str, seconds: float) -> tuple[int, float]:
 def django_celery_beat(jobs: int, folder: Path, guardian: Guardian, seconds: float) -> float:
     """Every entry due at once: how many a second its own scheduler sends."""
     from django.utils import timezone
-    from django_celery_beat.models import IntervalSchedule, PeriodicTask, PeriodicTasks
+    from django_celery_beat.models import CrontabSchedule, PeriodicTask, PeriodicTasks
 
     PeriodicTask.objects.all().delete()
-    every, _ = IntervalSchedule.objects.get_or_create(every=1, period="hours")
+    hourly, _ = CrontabSchedule.objects.get_or_create(minute="0", hour="*")
     long_ago = timezone.now() - timedelta(days=1)
     PeriodicTask.objects.bulk_create(
         (
-            PeriodicTask(name=f"p{n}", task="nothing", queue="peer", interval=every, last_run_at=long_ago)
+            PeriodicTask(name=f"p{n}", task="nothing", queue="peer", crontab=hourly, last_run_at=long_ago)
             for n in range(jobs)
         ),
         batch_size=1000,
@@ -231,7 +231,7 @@ def django_celery_beat(jobs: int, folder: Path, guardian: Guardian, seconds: flo
 def redbeat(jobs: int, folder: Path, guardian: Guardian, seconds: float) -> float:
     """The same for celery-redbeat, whose entries live in Redis."""
     from celery import Celery
-    from celery.schedules import schedule
+    from celery.schedules import crontab
     from redbeat import RedBeatSchedulerEntry
 
     url = os.environ["BROKER_URL"].replace("redis+socket://", "unix://")
@@ -246,7 +246,7 @@ def redbeat(jobs: int, folder: Path, guardian: Guardian, seconds: float) -> floa
     long_ago = datetime.fromtimestamp(time.time() - 86_400, tz=app.timezone)
     for number in range(jobs):
         entry = RedBeatSchedulerEntry(
-            f"p{number}", "nothing", schedule(3600), options={"queue": "redbeat"}, app=app
+            f"p{number}", "nothing", crontab(minute=0), options={"queue": "redbeat"}, app=app
         )
         entry.last_run_at = long_ago
         entry.save()

@@ -29,7 +29,7 @@ class Fleet:
 
         empty()
         stamp, far = self.long_ago.isoformat(), self.far.isoformat()
-        job = f"@every 1h\t{{}}\t{{}}\tfile\t1\tt\t{stamp}\t{stamp}\n"
+        job = f"0 * * * *\t{{}}\t{{}}\tfile\t1\tt\t{stamp}\t{stamp}\n"
         task = f"step\tbeat.importing.send\t0\t{{}}\t{stamp}\t{stamp}\n"
         with unchecked(), unindexed("jobs_job", "jobs_task", "occurrences_cursor", "occurrences_occurrence"):
             copy(
