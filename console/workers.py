@@ -13,7 +13,7 @@ from threading import Thread
 from django.db.models import Count, Min
 from django.db.models.fields.json import KT
 
-from execution.dispatch import backlog
+from execution.queues import backlog
 from jobs.config import Config
 from occurrences.models import TaskRun
 from occurrences.states import RUN_HELD

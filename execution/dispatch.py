@@ -24,7 +24,7 @@ from celery.result import denied_join_result
 from django.conf import settings
 from django.db import connection, transaction
 from kombu import Producer
-from kombu.exceptions import ChannelError, KombuError
+from kombu.exceptions import KombuError
 
 from execution.bundling import Bundle, bundled
 from execution.messages import (
@@ -179,17 +179,3 @@ def _publish_chords(fans: Iterable[list[Ready]], paces: Mapping[str, float], pro
         # a server that is down would hold up the beat for as long as Celery retries the result store.
         with denied_join_result():
             chord(members, callback).apply_async(producer=producer)
-
-
-def backlog(queue: str) -> int | None:
-    """How many messages wait in a queue; None while the broker cannot say."""
-    try:
-        with current_app.connection_for_read() as broker:
-            broker.ensure_connection(max_retries=1, interval_start=0)
-            channel: Any = broker.default_channel
-            declared = channel.queue_declare(queue, passive=True)
-            return int(declared.message_count)
-    except ChannelError:
-        return 0  # nobody has declared it: it holds nothing
-    except BROKER_ERRORS:
-        return None

@@ -9,7 +9,7 @@ from typing import Any
 from celery import signals
 from django.db import connection
 
-from execution import inspection, interrupt, logtail, prefetched
+from execution import inspection, interrupt, logtail, prefetched, unbooked
 from execution.ahead import Ahead
 from execution.limits import limits
 from execution.slots import board
@@ -71,6 +71,7 @@ def announce(**_: Any) -> None:
     gc.freeze()
     interrupt.install()  # a solo worker runs functions in this very thread
     inspection.install()
+    unbooked.install()
 
 
 def start(**_: Any) -> None:

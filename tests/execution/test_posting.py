@@ -67,13 +67,6 @@ def through_kombu(sent: list[Bundle]) -> list[bytes]:
     return [untagged(text) for text in stored()]
 
 
-@pytest.fixture
-def on_redis() -> None:
-    with producing() as producer:
-        if not posting.usable(producer):
-            pytest.skip("another broker")
-
-
 @pytest.mark.usefixtures("queue", "on_redis")
 def test_what_is_stored_is_what_kombu_would_have_stored_to_the_byte() -> None:
     with producing() as producer, producer.batch():

@@ -1,8 +1,10 @@
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from execution.dispatch import dispatch
 from execution.limits import limits
 from jobs.models import Job, Task
 from occurrences.models import TaskRun
@@ -70,3 +72,67 @@ def test_a_broker_that_is_still_down_changes_nothing(queue: Harness, job: Job, t
 def test_nothing_waiting_sends_nothing(queue: Harness) -> None:
     assert resend(NOW) == Resent()
     assert queue.take() is None
+
+
+# -- while others wait in the queue ----------------------------------------------------------------
+
+
+def sent(job: Job, task: Task, seconds: float, *, lost: bool = False, name: str = "default") -> TaskRun:
+    """A run whose message was sent so many seconds after `NOW`, and is in the queue unless it is lost."""
+    at = NOW + timedelta(seconds=seconds)
+    row = saved(an_occurrence(job, at, OccurrenceState.RUNNING, config={"overlap": "allow"}))
+    run = saved(a_run(row, task, RunState.SCHEDULED, available_at=at, policy={"queue": name}))
+    if lost:
+        TaskRun.objects.filter(pk=run.pk).update(dispatched_at=at)
+    else:
+        assert dispatch([run.pk], now=at).sent == 1
+    return run
+
+
+def sent_again(after: timedelta, *, limit: int = 500) -> set[UUID]:
+    now = NOW + after
+    resend(now, limit=limit)
+    return set(TaskRun.objects.filter(dispatched_at=now).values_list("pk", flat=True))
+
+
+LATER = timedelta(minutes=2)
+
+
+@pytest.mark.usefixtures("on_redis")
+def test_what_the_queue_is_past_is_lost_though_others_wait_in_it(job: Job, task: Task) -> None:
+    lost = sent(job, task, 0, lost=True)
+    for seconds in (20, 21, 22):
+        sent(job, task, seconds)
+    assert sent_again(LATER) == {lost.pk}
+    assert sent_again(LATER + timedelta(seconds=1)) == set(), "not at every sweep"
+
+
+@pytest.mark.usefixtures("on_redis")
+def test_what_was_sent_at_about_the_same_time_as_what_comes_next_may_be_in_the_queue(
+    job: Job, task: Task
+) -> None:
+    sent(job, task, 16, lost=True)
+    sent(job, task, 20)
+    assert sent_again(LATER) == set()
+
+
+@pytest.mark.usefixtures("on_redis")
+def test_a_message_that_is_in_the_queue_twice_makes_nobody_else_lost(job: Job, task: Task) -> None:
+    twice = sent(job, task, 0)
+    for seconds in (10, 20, 30):
+        sent(job, task, seconds)
+    TaskRun.objects.filter(pk=twice.pk).update(dispatched_at=NOW + timedelta(seconds=60))
+    assert sent_again(LATER) == set()
+
+
+def test_a_backlog_of_one_queue_does_not_hide_what_another_has_lost(job: Job, task: Task) -> None:
+    for seconds in (0, 1, 2):
+        sent(job, task, seconds)
+    lost = sent(job, task, 50, lost=True, name="other")
+    assert sent_again(LATER, limit=2) == {lost.pk}
+
+
+def test_a_broker_that_does_not_answer_has_lost_nothing(job: Job, task: Task) -> None:
+    sent(job, task, 0, lost=True)
+    with broker_down():
+        assert resend(NOW + LATER) == Resent()
