@@ -13,6 +13,7 @@ from jobs.config import Config
 from jobs.models import Job
 from jobs.scheduling import job_config, schedule_of
 from occurrences.ids import occurrence_id, repeat_id
+from occurrences.keeping import kept
 from occurrences.materialize import create_missing, new_occurrence
 from occurrences.models import Cause, Occurrence
 from occurrences.states import OccurrenceState
@@ -30,11 +31,11 @@ class Skipped(NamedTuple):
 
 
 def run_skipped(job: Job, *, choice: str, since: datetime, now: datetime) -> int:
-    """How many occurrences were made: for `last` and `compressed` at most one; for `all` the newest MOST."""
-    rows = Occurrence.objects.filter(
-        job=job, state=OccurrenceState.SKIPPED, reason="paused", finished_at__gte=since
-    )
-    held = list(rows.order_by("-scheduled_for")[:MOST])[::-1]
+    """How many occurrences were made: for `last` and `compressed` at most one; for `all` the newest MOST.
+
+    Call in a transaction. What is pruned at this moment is left out as if it had been pruned before.
+    """
+    held = _held(job, since)
     newest = deque(_instants(held, schedule_of(job)), maxlen=MOST)
     wanted = list(newest) if choice == "all" else list(newest)[-1:]
     covers = span(held, newest) if choice == "compressed" and newest else None
@@ -42,6 +43,16 @@ def run_skipped(job: Job, *, choice: str, since: datetime, now: datetime) -> int
     made = [_repeat(job, config, item, covers, now) for item in wanted]
     create_missing(made)
     return len(made)
+
+
+def _held(job: Job, since: datetime) -> list[Occurrence]:
+    """In the order of their instants; nobody deletes them before the new ones are there."""
+    rows = Occurrence.objects.filter(
+        job=job, state=OccurrenceState.SKIPPED, reason="paused", finished_at__gte=since
+    )
+    found = list(rows.order_by("-scheduled_for")[:MOST])[::-1]
+    there = kept([row.id for row in found])
+    return [row for row in found if row.id in there]
 
 
 def _instants(rows: Iterable[Occurrence], schedule: Schedule) -> Iterator[Skipped]:

@@ -18,11 +18,11 @@ from jobs.errors import DefinitionError, PunctualError
 from jobs.models import Job, Origin
 from jobs.scheduling import job_config, schedule_of
 from occurrences.ids import occurrence_id, repeat_id
+from occurrences.keeping import kept
 from occurrences.materialize import create_missing, new_occurrence
 from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.states import OccurrenceState
 from recovery.audit import Asked, note
-from recovery.holding import held
 from recovery.models import Action, Pruned
 from recovery.span import Span
 from schedules import FixedDelay, Schedule
@@ -145,7 +145,6 @@ def _write(
     run_at: datetime,
 ) -> None:
     with transaction.atomic():
-        held([job.id], waits=True)
         there = _unpruned(missing)
         create_missing(
             _row(job, config, instant, there.get(instant), asked, now=now, run_at=run_at + n * MICROSECOND)
@@ -158,7 +157,7 @@ def _write(
 def _unpruned(missing: Sequence[tuple[datetime, Occurrence | None]]) -> dict[datetime, Occurrence]:
     """The ranges that can still be referred to, by the instants in them."""
     ranges = {holder.id for _, holder in missing if holder is not None}
-    there = set(Occurrence.objects.filter(id__in=ranges).values_list("id", flat=True)) if ranges else set()
+    there = kept(ranges) if ranges else set()
     return {instant: holder for instant, holder in missing if holder is not None and holder.id in there}
 
 

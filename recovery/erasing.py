@@ -31,7 +31,7 @@ def erase(rows: Sequence[Old], *, waits: bool) -> dict[UUID, int]:
     if not rows:
         return {}
     holding = held({row.job_id for row in rows}, waits=waits)
-    wanted = there([row.id for row in rows if row.job_id in holding])
+    wanted = _locked([row.id for row in rows if row.job_id in holding], waits=waits)
     ids = wanted - dead_letters_of(wanted)
     gone = [row for row in rows if row.id in ids]
     if gone:
@@ -41,9 +41,13 @@ def erase(rows: Sequence[Old], *, waits: bool) -> dict[UUID, int]:
     return dict(Sums(row.job_id for row in gone))
 
 
-def there(ids: Collection[UUID]) -> set[UUID]:
-    """Whoever held the job before may have deleted some of them since they were read."""
-    return set(Occurrence.objects.filter(id__any=ids).order_by().values_list("id", flat=True))
+def _locked(ids: Collection[UUID], *, waits: bool) -> set[UUID]:
+    """Those still there: whoever held the job before may have deleted some of them since they were read.
+
+    Locked before anybody looks for what refers to them: see `occurrences.keeping`.
+    """
+    rows = Occurrence.objects.filter(id__any=ids).order_by("id").select_for_update(skip_locked=not waits)
+    return set(rows.values_list("id", flat=True))
 
 
 def _counted(ids: Collection[UUID]) -> Sums[Key]:

@@ -1,7 +1,6 @@
 """Jobs → their `Pruned` rows, locked: nobody else prunes them until the transaction ends.
 
-Whoever deletes occurrences holds it, and whoever makes a row that refers to an older one. Always before
-any lock on an occurrence, so that nobody waits in a circle.
+Always before any lock on an occurrence, so that nobody waits in a circle.
 """
 
 from collections.abc import Collection

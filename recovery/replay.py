@@ -17,11 +17,11 @@ from django.db.models import Exists, OuterRef
 
 from jobs.models import Job, Origin
 from jobs.scheduling import job_config
+from occurrences.keeping import kept
 from occurrences.materialize import create_missing, new_occurrence
 from occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
 from occurrences.states import OCCURRENCE_FINAL, RunState
 from recovery.audit import Asked, note
-from recovery.holding import held
 from recovery.models import Action
 
 BATCH = 500
@@ -69,10 +69,9 @@ def replay(
 
 
 def _parents(ids: Collection[UUID], order: Mapping[UUID, int]) -> list[Occurrence]:
-    """In the order asked for. Held, so that nobody prunes what the new ones are about to refer to."""
-    rows = Occurrence.objects.filter(id__any=ids)
-    held(set(rows.order_by().values_list("job_id", flat=True).distinct()), waits=True)
-    return sorted(rows.select_related("job"), key=lambda row: order[row.id])
+    """In the order asked for. Kept, so that nobody prunes what the new ones are about to refer to."""
+    rows = Occurrence.objects.filter(id__any=kept(ids)).select_related("job")
+    return sorted(rows, key=lambda row: order[row.id])
 
 
 def _parent(row: Occurrence) -> UUID:
