@@ -33,10 +33,14 @@ def prune_some(now: datetime, *, jobs: int = JOBS, rows: int = ROWS) -> int:
         return 0
     with transaction.atomic():
         turn = PruneRound.objects.filter(pk=ONLY, due_at__lte=now).select_for_update(skip_locked=True).first()
-        return 0 if turn is None else _step(turn, now, jobs, rows)
+        gone = {} if turn is None else _step(turn, now, jobs, rows)
+    count = sum(gone.values())
+    if count:
+        emit(Event.OCCURRENCES_PRUNED, jobs=len(gone), occurrences=count)
+    return count
 
 
-def _step(turn: PruneRound, now: datetime, most_jobs: int, most_rows: int) -> int:
+def _step(turn: PruneRound, now: datetime, most_jobs: int, most_rows: int) -> dict[UUID, int]:
     page, following = _page(turn, most_jobs)
     jobs = _keeping(page, turn, now)
     rows = oldest(jobs, most_rows)
@@ -46,9 +50,7 @@ def _step(turn: PruneRound, now: datetime, most_jobs: int, most_rows: int) -> in
         _go_on(turn, now, rows[-1].job_id, rows[-1])
     else:
         _go_on(turn, now, following)
-    if gone:
-        emit(Event.OCCURRENCES_PRUNED, jobs=len(gone), occurrences=sum(gone.values()))
-    return sum(gone.values())
+    return gone
 
 
 def _page(turn: PruneRound, most: int) -> tuple[list[Job], UUID | None]:

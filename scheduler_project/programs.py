@@ -55,31 +55,25 @@ def shutdown_grace(seconds: int) -> str:
     return f"{max(seconds * 5 // 6, 1)}s"
 
 
-def programs(options: Options, env: Mapping[str, str]) -> list[Program]:
+def programs(options: Options) -> list[Program]:
     """In starting order."""
     return [
-        *(_beat(number, env) for number in range(1, options.beats + 1)),
-        *(_worker(number, options, env) for number in range(1, options.workers + 1)),
+        *(_beat(number) for number in range(1, options.beats + 1)),
+        *(_worker(number, options) for number in range(1, options.workers + 1)),
         _web(options),
         *([_flower(options.flower_port)] if options.flower_port else []),
     ]
 
 
-def _beat(number: int, env: Mapping[str, str]) -> Program:
-    return Program(f"beat-{number}", (*CELERY, "beat", "--loglevel", _log_level(env)))
+def _beat(number: int) -> Program:
+    return Program(f"beat-{number}", (*CELERY, "beat"))
 
 
-def _worker(number: int, options: Options, env: Mapping[str, str]) -> Program:
+def _worker(number: int, options: Options) -> Program:
     # The port makes the name unique on this host, also when two `up`s share one broker.
     name = ("--hostname", f"worker-{number}-{options.port}@%h")
     pool = ("--pool", "prefork", "--concurrency", str(options.concurrency))
-    flags = ("--loglevel", _log_level(env))
-    return Program(f"worker-{number}", (*CELERY, "worker", *name, *pool, *flags))
-
-
-def _log_level(env: Mapping[str, str]) -> str:
-    """Celery's own option wins over the settings, so it has to say the same."""
-    return env.get("LOG_LEVEL", "INFO").upper()
+    return Program(f"worker-{number}", (*CELERY, "worker", *name, *pool))
 
 
 def _flower(port: int) -> Program:

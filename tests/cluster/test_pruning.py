@@ -1,5 +1,6 @@
 """Beats delete by themselves what is older than it is kept; three of them and an operator, all at once."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -53,3 +54,12 @@ def test_three_beats_and_an_operator_delete_each_old_row_once_and_count_it_once(
     by_hand = Audit.objects.using(ALIAS).aggregate(all=Sum("count"))["all"] or 0
     assert by_hand <= 2 * ROWS, "the others nobody asked for"
     assert cluster.log_lines("deadlock", "traceback", "beat.troubled") == []
+    told = [re.search(r"occurrences\.pruned jobs=(\d+) occurrences=(\d+)", line) for line in _pruned(cluster)]
+    assert sum(int(found[2]) for found in told if found) == JOBS * ROWS - by_hand, (
+        "each beat tells what it did"
+    )
+    assert all(found and 1 <= int(found[1]) <= JOBS for found in told)
+
+
+def _pruned(cluster: Cluster) -> list[str]:
+    return cluster.log_lines("occurrences.pruned")

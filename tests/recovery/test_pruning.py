@@ -1,5 +1,6 @@
 """Beats prune by themselves: rarely, a few rows at a time, at a price that follows what there is to prune."""
 
+import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -160,6 +161,19 @@ def test_counters_stay_and_tallies_do_not_pile_up() -> None:
         ("occurrences", "completed", 19),
         ("attempts", "success", 19),
     }
+
+
+@pytest.mark.req("OPS-6")
+def test_a_sweep_that_pruned_tells_how_many_of_how_many_jobs_and_any_other_keeps_silent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    history("one", 4, retention="1h")
+    history("another", 3, retention="1h")
+    with caplog.at_level(logging.INFO, logger="punctual"):
+        assert list(whole_round()) == [5]
+        assert list(whole_round()) == [0]
+    (record,) = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.INFO, "occurrences.pruned jobs=2 occurrences=5")
 
 
 def test_an_empty_database_is_a_round_of_nothing() -> None:

@@ -13,7 +13,7 @@ PROJECT, VAR = Path("/project"), Path("/data")
 
 
 def names(options: Options) -> list[str]:
-    return [program.name for program in programs(options, {})]
+    return [program.name for program in programs(options)]
 
 
 def environment(base: dict[str, str], options: Options = OPTIONS) -> dict[str, str]:
@@ -31,25 +31,19 @@ def test_as_many_as_asked_for() -> None:
 
 
 def test_everything_runs_in_this_virtualenv() -> None:
-    for program in programs(OPTIONS, {}):
+    for program in programs(OPTIONS):
         assert program.argv[:2] == (sys.executable, "-m")
 
 
 def test_node_names_differ_also_between_two_ups_on_one_broker() -> None:
     here, there = replace(OPTIONS, workers=2), replace(OPTIONS, workers=2, port=8001)
-    workers = [p for options in (here, there) for p in programs(options, {}) if "worker" in p.name]
+    workers = [p for options in (here, there) for p in programs(options) if "worker" in p.name]
     hostnames = {program.argv[program.argv.index("--hostname") + 1] for program in workers}
     assert len(hostnames) == 4
 
 
-def test_the_log_level_reaches_beats_and_workers() -> None:
-    loud = [p for p in programs(OPTIONS, {"LOG_LEVEL": "debug"}) if "--loglevel" in p.argv]
-    assert [program.name for program in loud] == ["beat-1", "beat-2", "worker-1"]
-    assert all(p.argv[p.argv.index("--loglevel") + 1] == "DEBUG" for p in loud)
-
-
 def test_flower_stays_on_the_loopback_interface_whatever_the_host() -> None:
-    flower = programs(replace(OPTIONS, host="0.0.0.0"), {})[-1]  # noqa: S104
+    flower = programs(replace(OPTIONS, host="0.0.0.0"))[-1]  # noqa: S104
     assert "--address=127.0.0.1" in flower.argv
 
 

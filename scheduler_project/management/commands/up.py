@@ -63,7 +63,7 @@ class Command(BaseCommand):
         env.setdefault("PUNCTUAL_SHUTDOWN_GRACE", shutdown_grace(given["grace"]))
         env["FLOWER_BASIC_AUTH"], flower_login = flower.login(env, settings.VAR_DIR, demo=options.demo)
         foundation = [bundled.program(settings.VAR_DIR)] if own_broker else []
-        everything = [*foundation, *programs(options, env)]
+        everything = [*foundation, *programs(options)]
         names = [program.name for program in everything]
         log = MergedLog(sys.stdout, names, as_json=log_format(env) == "json")
 
