@@ -6,6 +6,7 @@ case and by the guardian when the test run itself is killed.
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -70,6 +71,11 @@ class Process:
         """Resident bytes."""
         pages = int(Path(f"/proc/{self.popen.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def peak_memory(self) -> int:
+        """The most resident bytes it ever had."""
+        (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.popen.pid}/status").read_text())
+        return int(peak) * 1024
 
     def tail(self) -> str:
         lines = self.lines[-LOG_TAIL:]
