@@ -21,10 +21,11 @@ from console.dead import DEALS, acts_on
 from console.grid import grid_panel
 from console.history import histories, outcome_bars, p95
 from console.month import month_panel
+from console.several import several_url
 from jobs.admin import JobAdmin
+from jobs.buttons import PAUSE, RUN_NOW
 from jobs.clock import database_now
 from jobs.display import (
-    NOTHING,
     Section,
     badge,
     both_clocks,
@@ -37,6 +38,7 @@ from jobs.display import (
     zone_of,
 )
 from jobs.models import Job
+from jobs.secrecy import without_secrets
 from jobs.theme import Listing
 from jobs.timing import timing
 from occurrences.admin import OccurrenceAdmin, TaskRunAdmin
@@ -48,7 +50,7 @@ from occurrences.states import OccurrenceState, RunState
 from recovery.deadletters import Wanted
 
 RECENT = 10
-LONGEST_WORDS = 60
+LONGEST_WORDS = 80
 
 
 class JobListing(Listing):
@@ -134,14 +136,34 @@ class JobBoard(JobAdmin):
         "name_shown", "state", "outcomes", "p95_shown", "next_run", "schedule_told",
     ]  # fmt: skip
     fields: ClassVar[Any] = [
-        *JobAdmin.fields[:2], ("next_run", "problem_shown"), ("outcomes", "p95_shown"), *JobAdmin.fields[2:],
+        *JobAdmin.fields[:2], "next_run", ("outcomes", "p95_shown"), *JobAdmin.fields[2:],
     ]  # fmt: skip
     readonly_fields: ClassVar[Any] = [
-        "problem_shown", "next_run", "outcomes", "p95_shown", *JobAdmin.readonly_fields,
+        "next_run", "outcomes", "p95_shown", *JobAdmin.readonly_fields,
     ]  # fmt: skip
+
+    actions: Any = ["run_now", "pause", "resume"]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[Listing]:
         return JobListing
+
+    def has_trigger_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(RUN_NOW.permission)
+
+    def has_pause_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(PAUSE.permission)
+
+    @admin.action(description="Run now…", permissions=["trigger"])
+    def run_now(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse:
+        return HttpResponseRedirect(several_url("run", queryset.values_list("pk", flat=True)))
+
+    @admin.action(description="Pause…", permissions=["pause"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse:
+        return HttpResponseRedirect(several_url("pause", queryset.values_list("pk", flat=True)))
+
+    @admin.action(description="Resume, without the backlog…", permissions=["pause"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse:
+        return HttpResponseRedirect(several_url("resume", queryset.values_list("pk", flat=True)))
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Job | None:
         job: Job | None = super().get_object(request, *args, **kwargs)
@@ -154,9 +176,10 @@ class JobBoard(JobAdmin):
     ) -> HttpResponse:
         job = context.get("original")
         context["acts"] = [] if job is None else doors.offered(job, request)
+        context["problem"] = "" if job is None else without_secrets(job.problem)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @admin.display(description="last 20 outcomes")
+    @admin.display(description="last 20")
     def outcomes(self, job: Any) -> SafeString | str:
         return outcome_bars(job.ended)
 
@@ -176,10 +199,6 @@ class JobBoard(JobAdmin):
         if job.problem:
             return badge("not planned", "bad", "alert", title=job.problem)
         return both_clocks(job.next_run_at, zone_of(job))
-
-    @admin.display(description="problem")
-    def problem_shown(self, job: Any) -> str:
-        return job.problem or NOTHING
 
     def skipped_while_paused(self, job: Job) -> int | None:
         """As many as resuming would run at most."""

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import path
 
-from console import acts, dead, entering, pages
+from console import acts, dead, entering, pages, several
 
 app_name = "console"
 urlpatterns = [
@@ -12,6 +12,7 @@ urlpatterns = [
     path("dead-letters/<slug:name>/", admin.site.admin_view(dead.deal), name="deal"),
     path("occurrence/<uuid:occurrence_id>/<slug:name>/", admin.site.admin_view(acts.act_on), name="act"),
     path("job/<uuid:job_id>/<slug:name>/", admin.site.admin_view(entering.job_door), name="job_door"),
+    path("chosen-jobs/<slug:name>/", admin.site.admin_view(several.act_on_jobs), name="several"),
     path("prune/", admin.site.admin_view(entering.prune_all), name="prune_all"),
     path("workers/", admin.site.admin_view(pages.workers), name="workers"),
     path("timeline/", admin.site.admin_view(pages.timeline), name="timeline"),

@@ -24,6 +24,7 @@ from jobs.secrecy import cleansed, without_secrets
 NOTHING = "–"
 LONGEST_IN_A_LIST = 40
 ID_DIGITS = 8
+LONG = 48  # hours; from there on days are counted
 ANY = UUID(int=0)  # stands for an id in an address
 ZONE_PREFIX = re.compile(r"\s*(?:chronex:\s*)?(?:CRON_)?TZ=(\S+)")
 
@@ -35,9 +36,9 @@ SHAPES = {
     "play": '<path d="M2.5 1.5 8.5 5l-6 3.5z" fill="currentColor"/>',
     "check": '<path d="m1.5 5.5 2.5 2.5 4.5-6"/>',
     "cross": '<path d="m2 2 6 6m0-6-6 6"/>',
-    "alert": '<path d="M5 1.5v4.5m0 2v.6"/>',
+    "alert": '<path d="M5 1v5" stroke-width="2"/><circle cx="5" cy="8.6" r=".6" fill="currentColor"/>',
     "square": '<path d="M2 2h6v6H2z" fill="currentColor"/>',
-    "bars": '<path d="M3 2v6m4-6v6"/>',
+    "bars": '<path d="M3.2 1.5v7m3.6-7v7" stroke-width="2"/>',
     "slash": '<circle cx="5" cy="5" r="3.5"/><path d="m2.5 7.5 5-5"/>',
     "skip": '<path d="m2 2 3 3-3 3m3-6 3 3-3 3"/>',
     "turn": '<path d="M8 3.5A3.5 3.5 0 1 0 8.5 6M8.2 1v2.7H5.5"/>',
@@ -54,6 +55,7 @@ class Section:
     more: str = ""
     content: SafeString | str = ""
     empty: str = "Nothing yet."
+    fold: str = ""  # the line that unfolds it
 
     @property
     def labeled(self) -> list[list[tuple[str, object]]]:
@@ -81,7 +83,7 @@ def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
         return SafeString(NOTHING)
     text = without_secrets(text)
     return format_html(
-        '<span class="line" dir="auto" title="{}">{}</span>', text, Truncator(text).chars(length)
+        '<span class="text" dir="auto" title="{}">{}</span>', text, Truncator(text).chars(length)
     )
 
 
@@ -160,7 +162,20 @@ def said_span(value: timedelta) -> str:
         return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= LONG:
+        return f"{hours // 24} d {hours % 24} h"
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def said_age(value: timedelta) -> str:
+    """How long ago or ahead: fractions of a second are noise there."""
+    whole = timedelta(seconds=round(max(value, timedelta()).total_seconds()))
+    return said_span(whole) if whole else "0 s"
+
+
+def full_id(shown_id: str) -> SafeString:
+    """All of it, for copying: in a fixed width it stays on one line."""
+    return format_html('<span class="ident">{}</span>', shown_id)
 
 
 def document(value: Any, *, secret: Collection[str] = ()) -> SafeString | str:

@@ -21,12 +21,12 @@ from jobs.admin.live import live
 from jobs.admin.pressing import ask_backlog, press
 from jobs.admin.sections import (
     MOST_TASKS,
-    configuration_section,
+    configuration_sections,
     fires_section,
     tasks_section,
     versions_section,
 )
-from jobs.buttons import BUTTONS, PAUSE, RESUME, RUN_NOW, Button, offered
+from jobs.buttons import BUTTONS, RESUME, offered
 from jobs.clock import database_now
 from jobs.condition import condition
 from jobs.display import Section, badge, document, instant, shortened, zone_of
@@ -46,17 +46,18 @@ OWNERS = {
 @admin.register(Job)
 class JobAdmin(DefinitionAdmin):
     id_kind = "job"
+    list_live = True
     list_display: Any = ["name_shown", "state", "schedule_shown", "origin_shown"]
     list_filter = [ConditionFilter, ("origin", ChoicesDropdownFilter)]
     sortable_by = ["name_shown"]
     empty_words = "Declare one in code with @scheduled, apply a file, or add one here."
     ordering = ["name"]
     search_help_text = "Name, or id such as job_…"
-    actions = ["run_now", "pause", "resume"]
+    actions: Any = None
     change_form_outer_before_template = "jobs/job_buttons.html"
     fields: ClassVar[Any] = [
         "name", ("state", "full_id"), "ownership", "schedule_in_words", "metadata_shown",
-        ("enabled", "paused"), ("version", "changed"), "created",
+        ("enabled", "paused"), ("version", "changed"), ("created",),
     ]  # fmt: skip
     readonly_fields: ClassVar[Any] = [
         "name", "state", "full_id", "ownership", "schedule_in_words", "metadata_shown", "enabled",
@@ -69,12 +70,6 @@ class JobAdmin(DefinitionAdmin):
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return request.user.has_perm("jobs.add_job")
-
-    def has_trigger_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm(RUN_NOW.permission)
-
-    def has_pause_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm(PAUSE.permission)
 
     @admin.display(description="state")
     def state(self, job: Job) -> SafeString:
@@ -114,29 +109,13 @@ class JobAdmin(DefinitionAdmin):
         return [
             tasks_section(row, tasks),
             fires_section(timing(row, database_now(), FIRES), zone_of(row)),
-            configuration_section(row, tasks),
+            *configuration_sections(row, tasks),
             versions_section(row),
         ]
 
     def skipped_while_paused(self, job: Job) -> int | None:
         """Known to whoever sees the ledger."""
         return None
-
-    @admin.action(description=RUN_NOW.label, permissions=["trigger"])
-    def run_now(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._press_each(request, RUN_NOW, queryset)
-
-    @admin.action(description=PAUSE.label, permissions=["pause"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._press_each(request, PAUSE, queryset)
-
-    @admin.action(description="Resume, without the backlog", permissions=["pause"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._press_each(request, RESUME, queryset)
-
-    def _press_each(self, request: HttpRequest, button: Button, jobs: QuerySet[Job]) -> None:
-        for job in jobs:
-            press(self, request, button, job, {})
 
     def get_urls(self) -> list[URLPattern]:
         door = self.admin_site.admin_view

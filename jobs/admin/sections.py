@@ -21,15 +21,16 @@ from jobs.timing import Timing
 MOST_TASKS = 100
 RECENT_VERSIONS = 10
 LONG_REASON = 80
+DEFAULT = "default"
 
 
 def tasks_section(job: Job, tasks: Iterable[Task]) -> Section:
     rows = [
-        [link(task, shortened(task.name)), function_shown(task), task.position, retired(task)]
+        [link(task, shortened(task.name)), function_shown(task), task.position + 1, retired(task)]
         for task in tasks
     ]
     more = list_url("jobs_task", job__id__exact=job.pk)
-    headers = ["task", "function", "position", "retired"]
+    headers = ["task", "function", "order", "retired"]
     return Section("Tasks", headers, rows, more, empty="No tasks: there is nothing it could run.")
 
 
@@ -43,24 +44,30 @@ def fires_section(timing: Timing, zone: ZoneInfo | None) -> Section:
     return Section(title, ["instant", "clock change"], rows)
 
 
-def configuration_section(job: Job, tasks: Sequence[Task]) -> Section:
-    """A value for the whole job, and below it those tasks for which it is another."""
+def configuration_sections(job: Job, tasks: Sequence[Task]) -> list[Section]:
+    """What somebody has set, and folded below it what nobody has."""
+    title, headers = "Effective configuration", ["setting", "value", "from", "for"]
     try:
         rows = list(_settings(job, tasks))
     except PunctualError as error:  # rows can be edited by any road
-        rows = [[value(str(error)), NOTHING, NOTHING, NOTHING]]
-    return Section("Effective configuration", ["setting", "value", "from", "for"], rows)
+        return [Section(title, headers, [[value(str(error)), NOTHING, NOTHING, NOTHING]])]
+    usual = [cells for origin, cells in rows if origin == DEFAULT]
+    chosen = [cells for origin, cells in rows if origin != DEFAULT]
+    fold = f"{len(usual)} settings are as by default"
+    told = Section(title, headers, chosen, empty="Nothing is set: everything is as by default.")
+    return [told, Section("Defaults", headers, usual, fold=fold)] if usual else [told]
 
 
-def _settings(job: Job, tasks: Sequence[Task]) -> Iterator[list[object]]:
+def _settings(job: Job, tasks: Sequence[Task]) -> Iterator[tuple[str, list[object]]]:
+    """Each with its origin: a value for the whole job, and below it those tasks for which it is another."""
     whole = job_config(job)
     each = [(task, task_config(job, task)) for task in tasks if task.config and not task.retired_at]
     steps = [(task, config, config.dumped()) for task, config in each]
     for key, stored in whole.dumped().items():
-        yield [code(key), value(stored), whole.origin(key), shortened("the job")]
+        yield whole.origin(key), [code(key), value(stored), whole.origin(key), shortened("the job")]
         for task, config, dumped in steps:
             if key in TASK_KEYS and config.origin(key) == "task":
-                yield ["", value(dumped[key]), "task", link(task, shortened(task.name))]
+                yield "task", [code(key), value(dumped[key]), "task", link(task, shortened(task.name))]
 
 
 def versions_section(job: Job) -> Section:
