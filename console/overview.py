@@ -1,5 +1,6 @@
 """Now → everything the overview shows, in a fixed number of queries."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,11 +10,14 @@ from django.utils.safestring import SafeString
 
 from beat.models import Beat
 from console import activity
+from console.workers import Duty, base, duty, present_lately
+from jobs.display import said_age
 from jobs.models import Job
 from occurrences.models import Cursor, Occurrence, TaskRun
 from occurrences.states import RUN_HELD, OccurrenceState, RunState
 
 SHOWN = 8
+MOST_PROCESSES = 200
 FAILED = (OccurrenceState.FAILED, OccurrenceState.FAILED_STALE, OccurrenceState.COMPLETED_WITH_ERRORS)
 RECENT = timedelta(hours=24)
 SILENT_AFTER = timedelta(seconds=10)
@@ -41,23 +45,43 @@ class Ticking:
 
 
 @dataclass(frozen=True)
-class Worker:
+class Hand:
+    """A worker, how many runs it holds, and when it last showed that it is on duty."""
+
     name: str
     runs: int
-    oldest: datetime | None
+    present_at: datetime | None
+
+    def duty(self, now: datetime) -> Duty:
+        return Duty.WORKING if self.runs else duty(self.present_at, now)
 
 
 @dataclass(frozen=True)
 class Overview:
     now: datetime
+    jobs: bool
     starts: SafeString
     beats: list[Ticking]
-    workers: list[Worker]
+    workers: list[Hand]
     queue_age: timedelta | None
     failing: list[Failing]
     broken: list[Cursor]
     running: list[Occurrence]
     upcoming: list[Occurrence]
+
+    @property
+    def new(self) -> bool:
+        """Nobody has made a job yet."""
+        return not self.jobs
+
+    @property
+    def alarm(self) -> str:
+        """Without a beat nothing starts, and nothing else says so; without jobs nobody waits for one."""
+        if not self.jobs or any(not beat.silent for beat in self.beats):
+            return ""
+        if not self.beats:
+            return "No beat has ticked: nothing will start."
+        return f"The last beat fell silent {said_age(self.beats[0].age)} ago: nothing will start."
 
     @property
     def queue_waits_long(self) -> bool:
@@ -67,9 +91,10 @@ class Overview:
 def overview(now: datetime) -> Overview:
     return Overview(
         now=now,
+        jobs=Job.objects.exists(),
         starts=activity.chart(activity.added(activity.read(now), activity.projected(now)), now),
         beats=beats(now),
-        workers=workers(),
+        workers=workers(now),
         queue_age=queue_age(now),
         failing=failing(now),
         broken=broken(),
@@ -83,15 +108,17 @@ def beats(now: datetime) -> list[Ticking]:
     return [Ticking(row.name, max(now - row.ticked_at, timedelta()), row.lag) for row in rows]
 
 
-def workers() -> list[Worker]:
-    """Those that hold a run; one that has nothing to do holds none."""
-    held = TaskRun.objects.filter(state__in=RUN_HELD).order_by()
-    grouped = (
-        held.values_list("claimed_by")
-        .annotate(found=Count("pk"), oldest=Min("started_at"))
-        .order_by("-found")
-    )
-    return [Worker(name, runs, oldest) for name, runs, oldest in grouped[:SHOWN]]
+def workers(now: datetime) -> list[Hand]:
+    """Those that hold most first, then those that are on duty, then those that should be."""
+    held = TaskRun.objects.filter(state__in=RUN_HELD).order_by().values_list("claimed_by")
+    runs: Counter[str] = Counter()
+    for name, found in held.annotate(found=Count("pk")).order_by("-found")[:MOST_PROCESSES]:
+        runs[base(name)] += found
+    present = present_lately(now)
+    hands = [Hand(name, runs[name], present.get(name)) for name in {*runs, *present}]
+    never = datetime.min.replace(tzinfo=now.tzinfo)
+    ordered = sorted(hands, key=lambda hand: (hand.runs, hand.present_at or never, hand.name), reverse=True)
+    return ordered[:SHOWN]
 
 
 def queue_age(now: datetime) -> timedelta | None:

@@ -1,18 +1,21 @@
 """Now → who ticks, who works on what, and what waits for them: all from rows, in a fixed number of queries.
 
-A worker is known by the runs it holds and those it held lately: it writes nothing while it has nothing to
-do. How many messages a queue holds only the broker knows; it is asked once, and not waited for.
+A worker is known by its row while it is on duty, by the runs it holds, and by those it held lately. How
+many messages a queue holds only the broker knows; it is asked once, and not waited for.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import Enum
 from threading import Thread
 
 from django.db.models import Count, Min
 from django.db.models.fields.json import KT
 
+from execution.models import Worker as OnDuty
+from execution.presence import SILENT_AFTER
 from execution.queues import backlog
 from jobs.config import Config
 from occurrences.models import TaskRun
@@ -25,14 +28,27 @@ ASKED_FOR = 0.25  # seconds
 USUAL_QUEUE = Config().queue
 
 
+class Duty(Enum):
+    WORKING, IDLE, SILENT, STOPPED = "working", "idle", "silent", "stopped"
+
+
+def duty(present_at: datetime | None, now: datetime) -> Duty:
+    """Of one that holds nothing."""
+    if present_at is None:
+        return Duty.STOPPED
+    return Duty.IDLE if now - present_at <= SILENT_AFTER else Duty.SILENT
+
+
 @dataclass(frozen=True)
 class Worker:
-    """`name` without the number of its process; `seen_at` is its last sign of life."""
+    """`name` without the number of its process; `seen_at` is its last sign of life, of whatever kind;
+    `present_at` the last that it gave for that purpose, None once it has signed off."""
 
     name: str
     runs: Sequence[TaskRun]
     seen_at: datetime | None
     lease_until: datetime | None
+    present_at: datetime | None = None
 
     @property
     def named(self) -> Sequence[TaskRun]:
@@ -42,9 +58,11 @@ class Worker:
     def more(self) -> int:
         return len(self.runs) - len(self.named)
 
-    def silent(self, now: datetime) -> bool:
-        """It holds something and has let every lease run out."""
-        return self.lease_until is not None and self.lease_until <= now
+    def duty(self, now: datetime) -> Duty:
+        """What it holds tells first: a lease runs out, or is renewed, by the worker's own doing."""
+        if self.lease_until is not None:
+            return Duty.WORKING if self.lease_until > now else Duty.SILENT
+        return duty(self.present_at, now)
 
 
 @dataclass(frozen=True)
@@ -69,18 +87,28 @@ class Unsent:
 
 def workers(now: datetime) -> list[Worker]:
     """Those that hold most first, then those that were seen last."""
-    held, seen = defaultdict(list), seen_lately(now)
+    held, seen, present = defaultdict(list), seen_lately(now), present_lately(now)
     for run in _held():
         held[base(run.claimed_by)].append(run)
-    found = [_worker(name, held.get(name, []), seen.get(name)) for name in {*held, *seen}]
+    found = [
+        _worker(name, held.get(name, []), seen.get(name), present.get(name))
+        for name in {*held, *seen, *present}
+    ]
     never = datetime.min.replace(tzinfo=now.tzinfo)
     return sorted(found, key=lambda one: (len(one.runs), one.seen_at or never, one.name), reverse=True)
 
 
-def _worker(name: str, runs: Sequence[TaskRun], seen: datetime | None) -> Worker:
-    signs = [at for run in runs for at in (run.heartbeat_at, run.started_at) if at] + ([seen] if seen else [])
+def _worker(name: str, runs: Sequence[TaskRun], seen: datetime | None, present: datetime | None) -> Worker:
+    signs = [at for run in runs for at in (run.heartbeat_at, run.started_at)]
+    last = max((at for at in (*signs, seen, present) if at), default=None)
     leases = [run.lease_until for run in runs if run.lease_until]
-    return Worker(name, runs, max(signs, default=None), max(leases, default=None))
+    return Worker(name, runs, last, max(leases, default=None), present)
+
+
+def present_lately(now: datetime) -> dict[str, datetime]:
+    """Whoever is on duty, or was and did not sign off."""
+    rows = OnDuty.objects.filter(seen_at__gte=now - LATELY).order_by("-seen_at")
+    return dict(rows.values_list("name", "seen_at")[:MOST_SEEN])
 
 
 def base(claimed_by: str) -> str:

@@ -1,4 +1,4 @@
-"""How long a task's function takes, as its workers have seen it lately."""
+"""How long a task's function takes, as its workers have seen it lately; and which workers there are."""
 
 from django.db import models
 from django.db.models import Q
@@ -29,3 +29,14 @@ class Pace(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id}: {self.p95:.3f} s"
+
+
+class Worker(models.Model):
+    """One row per worker on duty; see `presence`."""
+
+    name = models.CharField(primary_key=True, max_length=255, help_text="As Celery names it.")
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name

@@ -2,16 +2,18 @@
 
 import gc
 import os
+from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
 from celery import signals
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from execution import inspection, interrupt, logtail, prefetched, unbooked
 from execution.ahead import Ahead
 from execution.limits import limits
+from execution.presence import Presence, sign_out
 from execution.slots import board
 from execution.supervisor import Supervisor
 from jobs.clock import database_now
@@ -23,10 +25,14 @@ LAST_PASS_TIMEOUT = 10.0
 
 
 class Watch(Thread):
-    """The supervisor's thread: one pass after the other, whatever goes wrong in one of them."""
+    """The supervisor's thread: one pass after the other, whatever goes wrong in one of them.
 
-    def __init__(self) -> None:
+    `worker` is the name it shows that it is on duty under; a process that watches only itself has none.
+    """
+
+    def __init__(self, worker: str = "") -> None:
         super().__init__(name="punctual-supervisor", daemon=True)
+        self.presence = Presence(worker) if worker else None
         self.supervisor = Supervisor(board, limits(), ahead=Ahead(prefetched.waiting))
         self.done = Event()
 
@@ -34,6 +40,9 @@ class Watch(Thread):
         while not self.done.wait(PASS_INTERVAL):
             self._pass()
         self._pass()  # what ended with the pool
+        if self.presence is not None:
+            with suppress(DatabaseError):  # then its row grows old instead
+                sign_out(self.presence.name)
         connection.close()
 
     def end(self) -> None:
@@ -43,6 +52,8 @@ class Watch(Thread):
     def _pass(self) -> None:
         try:
             self.supervisor.run_once(at=monotonic(), clock=database_now)
+            if self.presence is not None:
+                self.presence.run_once(at=monotonic(), clock=database_now)
         except Exception as error:  # noqa: BLE001 - without it nobody renews: it must outlive anything
             # Nothing is lost: what is owed stays owed, and a lease outlives a short absence.
             emit(Events.SUPERVISOR_TROUBLED, error=repr(error))
@@ -74,10 +85,10 @@ def announce(**_: Any) -> None:
     unbooked.install()
 
 
-def start(**_: Any) -> None:
+def start(sender: Any = None, **_: Any) -> None:
     """Once the pool has forked: a thread would not come along."""
     global watch  # noqa: PLW0603 - one worker is one process, and Celery's signals carry no state of ours
-    watch = Watch()
+    watch = Watch(getattr(sender, "hostname", ""))
     watch.start()
 
 

@@ -6,9 +6,9 @@ from django import template
 from django.db.models import Model
 from django.utils.safestring import SafeString
 
-from console.overview import Ticking
-from console.workers import Worker
-from jobs.display import NOTHING, instant, link, said_span, shortened, zone_of
+from console.overview import Hand, Ticking
+from console.workers import Duty, Worker
+from jobs.display import NOTHING, instant, link, said_age, said_span, shortened, zone_of
 from jobs.display import badge as drawn_badge
 from jobs.models import Job
 from jobs.secrecy import without_secrets
@@ -18,6 +18,16 @@ from occurrences.states import OccurrenceState
 
 register = template.Library()
 LONGEST = 60  # characters of a name
+DUTIES = {
+    Duty.WORKING: ("busy", "play", "It holds runs, and renews its leases."),
+    Duty.IDLE: ("good", "ring", "It is on duty and holds nothing."),
+    Duty.SILENT: (
+        "bad",
+        "cross",
+        "It did not sign off, and shows no sign of life: what it held is taken back.",
+    ),
+    Duty.STOPPED: ("calm", "slash", "It signed off; it ran something in the last hour."),
+}
 
 
 @register.filter
@@ -32,17 +42,22 @@ def on_clock_of(value: datetime, job: Job) -> SafeString | str:
 
 @register.filter
 def since(now: datetime, past: datetime | None) -> str:
-    return NOTHING if past is None else said_span(max(now - past, timedelta()))
+    return NOTHING if past is None else said_age(now - past)
 
 
 @register.filter
 def until(future: datetime, now: datetime) -> str:
-    return "overdue" if future <= now else said_span(future - now)
+    return "overdue" if future <= now else said_age(future - now)
 
 
 @register.filter
 def span(value: timedelta) -> str:
     return said_span(value)
+
+
+@register.filter
+def age(value: timedelta) -> str:
+    return said_age(value)
 
 
 @register.filter
@@ -68,21 +83,12 @@ def beat_badge(beat: Ticking) -> SafeString:
 
 
 @register.filter
-def worker_badge(worker: Worker, now: datetime) -> SafeString:
-    if worker.silent(now):
-        return drawn_badge(
-            "silent", "bad", "cross", title="Its leases ran out: the reaper takes its runs back."
-        )
-    if worker.runs:
-        return drawn_badge("working", "busy", "play")
-    return drawn_badge("idle", "calm", "ring", title="It holds nothing; it may also have been stopped.")
+def worker_badge(worker: Worker | Hand, now: datetime) -> SafeString:
+    found = worker.duty(now)
+    tone, shape, title = DUTIES[found]
+    return drawn_badge(found.value, tone, shape, title=title)
 
 
 @register.filter
 def broken_badge(cursor: Cursor) -> SafeString:
     return drawn_badge("not planned", "bad", "alert", title=cursor.problem)
-
-
-@register.filter
-def busy_badge(word: str) -> SafeString:
-    return drawn_badge(word, "busy", "play")

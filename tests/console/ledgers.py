@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from beat.models import Beat
+from execution.models import Worker
 from jobs.models import Job, JobVersion
 from occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from occurrences.states import AttemptState, OccurrenceState, RunState
@@ -85,6 +86,9 @@ def small(now: datetime) -> None:
     make_occurrence(make_job("late-comer", now - DAY), now - 10 * MINUTE, S.PENDING, late_at=now - 9 * MINUTE)
     make_occurrence(report, now - 1 * MINUTE, S.QUEUED, reason="overlap")
     Pool.objects.get_or_create(name="default", defaults={"size": 20})
+    for name, ago in (("worker-1@host", 1), ("worker-2@host", 3), ("worker-3@host", 400)):
+        seen = now - ago * timedelta(seconds=1)
+        Worker.objects.update_or_create(name=name, defaults={"started_at": now - DAY, "seen_at": seen})
 
 
 def broken(now: datetime) -> None:

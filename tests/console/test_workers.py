@@ -8,7 +8,9 @@ from django.test import Client
 
 from beat.models import Beat
 from console import workers as staff
-from console.workers import Queue, Worker, asked, base, queues, unsent, workers
+from console.overview import workers as on_the_overview
+from console.workers import Duty, Queue, Worker, asked, base, queues, unsent, workers
+from execution.models import Worker as OnDuty
 from jobs.clock import database_now
 from occurrences.models import TaskRun
 from occurrences.states import OccurrenceState as S
@@ -35,15 +37,15 @@ def test_a_worker_is_all_its_processes_and_shows_what_they_hold(now: datetime) -
     assert found.name == "celery@a"
     assert {run.pk for run in found.runs} == {first.pk, second.pk}
     assert found.seen_at == now - 3 * SECOND
-    assert not found.silent(now)
+    assert found.duty(now) is Duty.WORKING
 
 
 def test_a_worker_whose_every_lease_ran_out_is_silent(now: datetime) -> None:
     held(now, "etl", "celery@a/1", lease_until=now - SECOND)
     held(now, "mail", "celery@a/2", lease_until=now + SECOND)
     held(now, "gone", "celery@b/1", lease_until=now - SECOND)
-    found = {worker.name: worker.silent(now) for worker in workers(now)}
-    assert found == {"celery@a": False, "celery@b": True}
+    found = {worker.name: worker.duty(now) for worker in workers(now)}
+    assert found == {"celery@a": Duty.WORKING, "celery@b": Duty.SILENT}
 
 
 def test_one_that_has_nothing_to_do_is_known_by_what_it_did_lately(now: datetime) -> None:
@@ -54,6 +56,38 @@ def test_one_that_has_nothing_to_do_is_known_by_what_it_did_lately(now: datetime
         make_run(make_occurrence(job, at), task, claimed_by=name, started_at=at, finished_at=at + SECOND)
     [found] = workers(now)
     assert (found.name, found.runs, found.seen_at) == ("celery@idle", [], now - 3 * MINUTE + SECOND)
+    assert found.duty(now) is Duty.STOPPED, "nothing says that it is on duty"
+
+
+def test_an_idle_one_is_told_from_one_that_stopped_and_one_that_died(now: datetime) -> None:
+    job, at = make_job("etl", now), now - 3 * MINUTE
+    occurrence = make_occurrence(job, at)
+    for name in ("idle", "stopped"):
+        task, by = make_task(job, name), f"celery@{name}/1"
+        make_run(occurrence, task, claimed_by=by, started_at=at, finished_at=at)
+    for name, ago in (("idle", 4 * SECOND), ("new", SECOND), ("died", MINUTE), ("long gone", 90 * MINUTE)):
+        OnDuty.objects.create(name=f"celery@{name}", started_at=now, seen_at=now - ago)
+    found = {worker.name: worker.duty(now) for worker in workers(now)}
+    assert found == {
+        "celery@new": Duty.IDLE,
+        "celery@idle": Duty.IDLE,
+        "celery@died": Duty.SILENT,
+        "celery@stopped": Duty.STOPPED,
+    }
+    assert [hand.name for hand in on_the_overview(now)] == ["celery@new", "celery@idle", "celery@died"]
+
+
+def test_a_lease_that_is_renewed_tells_more_than_an_old_row(now: datetime) -> None:
+    held(now, "etl", "celery@a/1")
+    OnDuty.objects.create(name="celery@a", started_at=now, seen_at=now - MINUTE)
+    assert [worker.duty(now) for worker in workers(now)] == [Duty.WORKING]
+
+
+def test_the_overview_counts_a_workers_processes_together(now: datetime) -> None:
+    held(now, "etl", "celery@a/1")
+    held(now, "mail", "celery@a/2")
+    [hand] = on_the_overview(now)
+    assert (hand.name, hand.runs, hand.duty(now)) == ("celery@a", 2, Duty.WORKING)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +146,11 @@ def test_the_page_names_them_all(root: Client, now: datetime) -> None:
     now = database_now()
     run = held(now, "nightly etl", "celery@a/1")
     Beat.objects.create(name="b1", started_at=now, ticked_at=now, lag=timedelta())
+    OnDuty.objects.create(name="celery@b", started_at=now, seen_at=now)
     text = page(root, "/admin/workers/")
     for word in (
+        "celery@b",
+        "idle",
         "celery@a",
         "nightly etl",
         str(run.pk),
@@ -127,7 +164,7 @@ def test_the_page_names_them_all(root: Client, now: datetime) -> None:
 
 def test_an_empty_one_says_what_is_missing(root: Client) -> None:
     text = page(root, "/admin/workers/")
-    assert "No worker holds a run" in text
+    assert "No worker is on duty" in text
     assert "No beat has ticked" in text
 
 
