@@ -49,7 +49,7 @@ class JobForm(forms.Form):
     name = forms.CharField(widget=UnfoldAdminTextInputWidget, help_text="Its id follows from it: it stays.")
     schedule = forms.CharField(
         widget=UnfoldAdminTextInputWidget(attrs=CODE),
-        help_text="Chronex by default, such as TZ=Europe/Berlin 0 2 * * *; `kind:` picks another dialect.",
+        help_text="Chronex, such as TZ=Europe/Berlin 0 2 * * *; others by name, such as posix: 0 2 * * *.",
     )
     # The switch is also a button on the page: only a change made in this form is stored.
     was_enabled = forms.BooleanField(required=False, widget=forms.HiddenInput)

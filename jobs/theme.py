@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from django.contrib.admin.options import ShowFacets
+from django.contrib.admin.utils import lookup_field
 from django.core.paginator import Page, Paginator
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -20,8 +21,9 @@ from unfold.contrib.filters.admin import (  # type: ignore[import-untyped]
     DropdownFilter,
 )
 
-from jobs.display import Section
+from jobs.display import NOTHING, Section
 from jobs.keyset import AFTER, BEFORE, page
+from jobs.lines import telling
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -110,7 +112,10 @@ class PlainAdmin(ModelAdmin[Row]):
     list_fullwidth = True
     list_filter_submit = True
     list_disable_select_all = True
+    list_live: ClassVar[bool] = False  # then the list refreshes itself
+    empty_value_display = NOTHING
     change_list_template = "jobs/change_list.html"
+    change_form_template = "jobs/change_form.html"
     empty_words: ClassVar[str] = ""  # what somebody reads who finds the list empty
     paginator = Uncounted
     show_full_result_count = False
@@ -125,6 +130,19 @@ class PlainAdmin(ModelAdmin[Row]):
 
     def has_delete_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
         return False
+
+    def get_fieldsets(self, request: HttpRequest, obj: Row | None = None) -> Any:
+        """Without what has nothing to show: a page of dashes tells less than a short one."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None:
+            return fieldsets
+        shown = set(self.get_readonly_fields(request, obj))
+
+        def tells(name: str) -> bool:
+            return name not in shown or lookup_field(name, obj, self)[2] not in (NOTHING, None, "")
+
+        lines = [(name, {**kept, "fields": telling(kept["fields"], tells)}) for name, kept in fieldsets]
+        return [(name, kept) for name, kept in lines if kept["fields"]]
 
     def title_of(self, row: Row) -> str:
         """What its page is called."""

@@ -42,6 +42,7 @@ MOST_CHILDREN, MOST_ATTEMPTS = 100, 1000
 
 @admin.register(Occurrence)
 class OccurrenceAdmin(LedgerAdmin[Occurrence]):
+    list_live = True
     id_kind, job_path, states = "occ", "job", OccurrenceState
     list_display: Any = [
         "id_shown", "state_shown", "job_shown", "scheduled", "cause", "waited", "took", "reason_shown",
@@ -127,6 +128,7 @@ def family_section(row: Occurrence) -> list[Section]:
 
 @admin.register(TaskRun)
 class TaskRunAdmin(LedgerAdmin[TaskRun]):
+    list_live = True
     id_kind, job_path, states = "run", "occurrence__job", RunState
     list_display: Any = [
         "id_shown", "state_shown", "job_shown", "task_shown", "occurrence_shown", "attempts_made",
@@ -151,7 +153,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     fieldsets: ClassVar[Any] = [
         (None, {"fields": [
             ("task_shown", "full_id"), ("job_shown", "occurrence_shown"), ("state_shown", "reason_full"),
-            ("attempts_made", "position"), ("available", "dispatched"), ("started", "finished"),
+            ("attempts_made", "place"), ("available", "dispatched"), ("started", "finished"),
             ("took", "claimed_by"), ("lease", "heartbeat"), "error_full",
         ]}),
         ("Details", {"classes": ["collapse"], "fields": ["policy_shown"]}),
@@ -167,6 +169,10 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
 
     def title_of(self, row: TaskRun) -> str:
         return f"{row.task.name} of {row.occurrence.job.name}"
+
+    @admin.display(description="order")
+    def place(self, row: TaskRun) -> int:
+        return row.position + 1
 
     @admin.display(description="task")
     def task_shown(self, row: TaskRun) -> Shown:
@@ -197,10 +203,11 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
 
 @admin.register(Attempt)
 class AttemptAdmin(LedgerAdmin[Attempt]):
+    list_live = True
     id_kind, job_path, states = "attempt", "run__occurrence__job", AttemptState
     list_display: Any = [
-        "id_shown", "state_shown", "job_shown", "task_shown", "number_shown", "worker", "started", "took",
-        "error_shown", "run_shown",
+        "id_shown", "state_shown", "job_shown", "task_shown", "number_shown", "worker_shown", "started",
+        "took", "error_shown",
     ]  # fmt: skip
     list_filter = [
         ("state", AttemptStateFilter),
@@ -246,6 +253,10 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
     @admin.display(description="run")
     def run_shown(self, row: Attempt) -> Shown:
         return link(row.run, short_id(row.run.shown_id))
+
+    @admin.display(description="worker")
+    def worker_shown(self, row: Attempt) -> Shown:
+        return shortened(row.worker)
 
     @admin.display(description="error")
     def error_shown(self, row: Attempt) -> Shown:

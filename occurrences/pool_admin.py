@@ -40,7 +40,7 @@ class PoolListing(Listing):
 @admin.register(Pool)
 class PoolAdmin(PlainAdmin[Pool]):
     list_display: Any = ["name", "used", "waiting", "holders"]
-    empty_words = "A pool bounds how many occurrences are active at once. Jobs name theirs with `pool`."
+    empty_words = "A pool bounds how many occurrences are active at once; a job's configuration names it."
     fields: ClassVar[Any] = ["name", "size", "taken", "waiting"]
     readonly_fields: ClassVar[Any] = ["taken", "waiting"]
     sortable_by: ClassVar[Any] = []

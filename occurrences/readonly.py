@@ -11,7 +11,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from jobs.display import NOTHING, instant, link, short_id, shortened, span, zone_of
+from jobs.display import NOTHING, full_id, instant, link, short_id, shortened, span, zone_of
 from jobs.ids import parsed
 from jobs.models import Job
 from jobs.secrecy import without_secrets
@@ -71,8 +71,8 @@ class LedgerAdmin(PlainAdmin[Row]):
         return short_id(row.shown_id)
 
     @admin.display(description="id")
-    def full_id(self, row: Any) -> str:
-        return str(row.shown_id)
+    def full_id(self, row: Any) -> Shown:
+        return full_id(row.shown_id)
 
     @admin.display(description="job")
     def job_shown(self, row: Row) -> Shown:

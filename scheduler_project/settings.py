@@ -205,7 +205,10 @@ UNFOLD = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": [lambda _request: static("jobs/punctual.css")],
-    "SCRIPTS": [lambda _request: static("console/live.js")],
+    "SCRIPTS": [lambda _request: static("console/live.js"), lambda _request: static("jobs/choosing.js")],
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda _request: static("jobs/favicon.svg")},
+    ],
     "COLORS": {"primary": PRIMARY},
     "GLOBAL_CALLBACK": "console.context.everywhere",
     "DASHBOARD_CALLBACK": "console.context.dashboard",

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs.condition import Condition, in_condition, unresolved
-from jobs.display import NOTHING, badge, document, instant, shortened
+from jobs.display import NOTHING, badge, document, full_id, instant, shortened
 from jobs.ids import parsed
 from jobs.models import Job, Task
 from jobs.theme import DropdownFilter, PlainAdmin
@@ -73,8 +73,8 @@ class DefinitionAdmin(PlainAdmin[Any]):
         return shortened(row.name)
 
     @admin.display(description="id")
-    def full_id(self, row: Job | Task) -> str:
-        return row.shown_id
+    def full_id(self, row: Job | Task) -> SafeString:
+        return full_id(row.shown_id)
 
     @admin.display(description="configuration")
     def config_shown(self, row: Job | Task) -> SafeString | str:

@@ -15,7 +15,7 @@ from jobs.theme import AutocompleteSelectFilter
 @admin.register(Task)
 class TaskAdmin(DefinitionAdmin):
     id_kind = "task"
-    list_display: Any = ["name_shown", "job_shown", "function_shown", "position", "retired"]
+    list_display: Any = ["name_shown", "job_shown", "function_shown", "place", "retired"]
     list_filter = [("job", AutocompleteSelectFilter)]
     list_select_related = ["job"]
     sortable_by: ClassVar[Any] = []
@@ -24,7 +24,7 @@ class TaskAdmin(DefinitionAdmin):
     search_fields = ["name", "job__name"]
     search_help_text = "Name of the task or its job, or id such as task_…"
     fields: ClassVar[Any] = [
-        "name", ("job_shown", "full_id"), ("function_shown", "position"), "config_shown",
+        "name", ("job_shown", "full_id"), ("function_shown", "place"), "config_shown",
         ("runs", "retired"), ("created", "changed"),
     ]  # fmt: skip
     readonly_fields: ClassVar[Any] = flatten(fields)
@@ -36,6 +36,10 @@ class TaskAdmin(DefinitionAdmin):
     @admin.display(description="function")
     def function_shown(self, task: Task) -> SafeString:
         return function_shown(task)
+
+    @admin.display(description="order")
+    def place(self, task: Task) -> int:
+        return task.position + 1
 
     @admin.display(description="retired")
     def retired(self, task: Task) -> SafeString | str:

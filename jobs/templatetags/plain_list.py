@@ -18,6 +18,7 @@ from jobs.display import NOTHING
 
 register = template.Library()
 CHECKBOX = "action_checkbox"
+NONE = SafeString(' class="none"')
 
 
 @register.inclusion_tag("jobs/results.html", takes_context=True)
@@ -64,8 +65,13 @@ def row_of(cl: Any, row: Any) -> SafeString:
     labels = labels_of(cl)
     first = format_html('<a href="{}{}">{}</a>', cl.url_for_result(row), kept, shown(cl, row, names[0]))
     head = format_html('{}<th scope="row" data-label="{}">{}</th>', box(cl, row), labels[0], first)
-    cells = ((label, shown(cl, row, name)) for label, name in zip(labels[1:], names[1:], strict=True))
-    return head + format_html_join("", '<td data-label="{}">{}</td>', cells)
+    cells = (cell(label, shown(cl, row, name)) for label, name in zip(labels[1:], names[1:], strict=True))
+    return head + format_html_join("", '<td{} data-label="{}">{}</td>', cells)
+
+
+def cell(label: str, value: object) -> tuple[str, str, object]:
+    """Marked where there is nothing in it: a card on a narrow screen leaves it out."""
+    return (NONE if value == NOTHING else ""), label, value
 
 
 def labels_of(cl: Any) -> list[str]:

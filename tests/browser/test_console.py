@@ -159,7 +159,7 @@ def test_somebody_who_may_only_look_finds_no_way_to_act(site: str) -> None:
     with browser_page() as page:
         log_in(page, site, f"/admin/jobs/job/{occurrence.job_id}/change/", group="Punctual: read-only")
         for word in ("Run now", "Pause", "Stop"):
-            assert page.locator(f"button:has-text('{word}')").count() == 0
+            assert page.locator(f"#content-main button:has-text('{word}')").count() == 0
         assert page.locator("a:has-text('Edit…')").count() == 0
         answer = page.evaluate(
             """async (path) => (await fetch(path, {method: "POST", headers: {
@@ -264,7 +264,7 @@ def test_a_range_of_the_past_is_filled_in_after_its_count_was_shown(site: str) -
     assert LogEntry.objects.get().change_message == "the source was late"
 
 
-def test_jobs_chosen_in_the_list_are_paused_together(site: str) -> None:
+def test_jobs_chosen_in_the_list_are_paused_together_after_their_count_was_shown(site: str) -> None:
     now = database_now()
     for name in ("first", "second", "third"):
         make_task(make_job(name, now))
@@ -275,5 +275,10 @@ def test_jobs_chosen_in_the_list_are_paused_together(site: str) -> None:
         page.uncheck("input.action-select >> nth=2")
         page.select_option("select[name=action]", "pause")
         page.click("#changelist-actions-wrapper button[type=submit]")
-        page.wait_for_selector("text=“first” is paused")
+        assert page.inner_text("[data-count]") == "2"
+        assert not Job.objects.exclude(paused_at=None).exists(), "nothing has happened yet"
+        page.fill("#id_reason", "the disk is replaced")
+        page.click("#content-main button:has-text('Pause 2')")
+        page.wait_for_selector("text=2 jobs paused.")
     assert {job.name for job in Job.objects.all() if job.paused} == {"first", "second"}
+    assert LogEntry.objects.values_list("change_message", flat=True)[0] == "Paused: the disk is replaced"

@@ -1,15 +1,21 @@
 // Elements with data-live="address" → kept fresh from that address, while somebody can see them.
-// The answer's element with the same id replaces the content; with data-into="id" that of another element. A hidden tab asks for nothing; what holds
-// the focus, or is being selected, is left alone until the next time.
+// The answer's element with the same id replaces the content; with data-into="id" that of another element.
+// A hidden tab asks for nothing. What holds the focus, a ticked box or a selection is left alone until the next
+// time; while somebody types, or has something open, only the counters go on.
 (() => {
     "use strict";
-    const EVERY = 5000, SLOWEST = 60000;
-    let timer = 0, wait = EVERY, paused = false, busy = false;
+    const EVERY = 5000, SLOWEST = 60000, KEPT = "refreshing stopped";
+    const FIELDS = "input:not([type=checkbox]):not([type=radio]):not([type=hidden]), textarea, select, [contenteditable=true]";
+    const OPEN = "dialog[open], [aria-modal=true], [aria-expanded=true], .select2-container--open";
+    let timer = 0, wait = EVERY, busy = false, paused = sessionStorage.getItem(KEPT) === "yes";
 
     const places = () => [...document.querySelectorAll("[data-live]")];
     const target = (place) => place.dataset.into ? document.getElementById(place.dataset.into) : place;
+    const seen = (one) => one.getClientRects().length > 0;
+    const engaged = () => document.activeElement?.matches(FIELDS) || [...document.querySelectorAll(OPEN)].some(seen);
     const held = (place) => place.contains(document.activeElement) || place.querySelector("input:checked") ||
-        (!getSelection().isCollapsed && place.contains(getSelection().anchorNode));
+        (!getSelection().isCollapsed && place.contains(getSelection().anchorNode)) ||
+        (place.id !== "pulse" && engaged());
 
     async function fresh(address) {
         const answer = await fetch(address, { headers: { "X-Live": "1" }, credentials: "same-origin" });
@@ -22,11 +28,13 @@
         if (busy) return;
         busy = true;
         try {
-            for (const address of new Set(places().map((place) => place.dataset.live))) {
+            const wanted = places().filter((one) => target(one) && !held(target(one)));
+            for (const address of new Set(wanted.map((place) => place.dataset.live))) {
                 const page = await fresh(address);
                 for (const one of places().filter((one) => one.dataset.live === address)) {
                     const place = target(one), found = place && page.getElementById(place.id);
-                    if (found && !held(place)) place.innerHTML = found.innerHTML;
+                    // Asked once more: somebody may have begun while the answer was under way.
+                    if (found && !held(place)) replace(place, found);
                 }
             }
             wait = EVERY;
@@ -37,6 +45,13 @@
         } finally {
             busy = false;
         }
+    }
+
+    function replace(place, found) {
+        const folds = () => [...place.querySelectorAll("details")];
+        const open = folds().map((one) => one.open);
+        place.innerHTML = found.innerHTML;
+        folds().forEach((one, number) => { if (number in open) one.open = open[number]; });
     }
 
     function say(text) {
@@ -50,10 +65,15 @@
         timer = setTimeout(async () => { await refresh(); plan(); }, wait);
     }
 
+    function show(button) {
+        button.setAttribute("aria-pressed", String(paused));
+        button.lastElementChild.textContent = paused ? "Go on refreshing" : "Stop refreshing";
+    }
+
     function toggle(button) {
         paused = !paused;
-        button.setAttribute("aria-pressed", String(paused));
-        button.textContent = paused ? "Go on refreshing" : "Stop refreshing";
+        sessionStorage.setItem(KEPT, paused ? "yes" : "");  // until the tab is closed
+        show(button);
         plan();
     }
 
@@ -63,7 +83,10 @@
     });
     document.addEventListener("DOMContentLoaded", () => {
         const button = document.getElementById("live-toggle");
-        if (button) button.addEventListener("click", () => toggle(button));
+        if (button) {
+            show(button);
+            button.addEventListener("click", () => toggle(button));
+        }
         plan();
     });
 })();
