@@ -36,6 +36,7 @@ STEPS = (MINUTE, 3 * MINUTE, 10 * MINUTE, 60 * MINUTE, 240 * MINUTE, DAY, 2 * DA
 MOST_TICKS = 7
 LEFTMOST, RIGHTMOST, CLEAR = 3, 97, 5  # percent: labels keep away from the edges and from "now"
 CROWDED = 16  # percent: so near to "now" a narrow screen has no room for a label
+EDGE = 10  # percent: so near to an edge a narrow screen would cut a label off
 LANE, MIDDLE = 26.0, 13.0
 AXIS = 22.0
 
@@ -126,7 +127,7 @@ def axis(view: View) -> SafeString:
             view.place(at),
             AXIS - 8,
             anchor="middle",
-            look=_look(view.place(at) - now, number),
+            look=_look(view.place(at), now, number),
         )
         for number, at in enumerate(ticks(view, step))
         if LEFTMOST < view.place(at) < RIGHTMOST and abs(view.place(at) - now) > CLEAR
@@ -135,9 +136,10 @@ def axis(view: View) -> SafeString:
     return picture(AXIS, shapes, label=f"from {view.start:%Y-%m-%d %H:%M} to {view.end:%Y-%m-%d %H:%M} UTC")
 
 
-def _look(distance: float, number: int) -> str:
-    """`minor` is left out on a narrow screen."""
-    return "minor" if number % 3 or abs(distance) < CROWDED else ""
+def _look(place: float, now: float, number: int) -> str:
+    """`minor` is left out on a narrow screen, as is what would be cut off at its edges."""
+    cut = not EDGE < place < 100 - EDGE
+    return "minor" if number % 3 or abs(place - now) < CROWDED or cut else ""
 
 
 def ticks(view: View, step: timedelta) -> Iterable[datetime]:

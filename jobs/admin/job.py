@@ -57,7 +57,7 @@ class JobAdmin(DefinitionAdmin):
     change_form_outer_before_template = "jobs/job_buttons.html"
     fields: ClassVar[Any] = [
         "name", ("state", "full_id"), "ownership", "schedule_in_words", "metadata_shown",
-        ("enabled", "paused"), ("version", "changed"), ("created",),
+        ("enabled", "version"), "paused", ("created", "changed"),
     ]  # fmt: skip
     readonly_fields: ClassVar[Any] = [
         "name", "state", "full_id", "ownership", "schedule_in_words", "metadata_shown", "enabled",

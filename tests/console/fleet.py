@@ -14,10 +14,12 @@ from tests.console.ledgers import beats
 CHUNK = 100_000  # rows between two words of progress
 CONFIG = '{"mode": "parallel", "recovery": "execute_last", "overlap": "skip", "timezone": "UTC"}'
 DEFINITIONS = (
+    # The busiest job and every tenth keep a day of their history: the rest of it is there to be pruned.
     """
     INSERT INTO jobs_job (
         id, name, schedule, config, metadata, origin, version, enabled, created_at, updated_at)
-    SELECT md5('job' || n)::uuid, 'fleet-job-' || lpad(n::text, 5, '0'), (n %% 60) || ' * * * *', '{}', '{}',
+    SELECT md5('job' || n)::uuid, 'fleet-job-' || lpad(n::text, 5, '0'), (n %% 60) || ' * * * *',
+           CASE WHEN n %% 10 = 1 THEN '{"retention": "1d"}' ELSE '{}' END::jsonb, '{}',
            CASE WHEN n = 2 THEN 'admin' ELSE 'file' END, 1, true, %(now)s - interval '90 days',
            %(now)s - interval '90 days'
     FROM generate_series(1, %(jobs)s) n

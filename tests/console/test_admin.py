@@ -136,6 +136,17 @@ def test_a_job_that_cannot_be_planned_says_why(root: Client, now: datetime) -> N
     assert "found 3 fields" in page(root, f"/admin/jobs/job/{job.pk}/change/")
 
 
+def test_a_page_leaves_out_what_has_nothing_to_show_and_has_nothing_to_submit(
+    root: Client, now: datetime
+) -> None:
+    job = make_job("etl", now)
+    rows = make_occurrence(job, now, OccurrenceState.PENDING), make_occurrence(job, now - MINUTE)
+    pending, over = (page(root, f"/admin/occurrences/occurrence/{row.pk}/change/") for row in rows)
+    found = [bool(re.search(r"Finished:?\s*</label>", text)) for text in (pending, over)]
+    assert found == [False, True]
+    assert "submit-row" not in pending
+
+
 def test_pages_are_walked_forth_and_back_without_losing_or_repeating_a_row(
     root: Client, now: datetime
 ) -> None:

@@ -115,6 +115,32 @@ def test_an_empty_overview_says_what_is_missing(root: Client) -> None:
     assert "Nothing is planned" in text
 
 
+def test_a_new_ledger_is_told_how_to_begin_and_one_with_jobs_is_not(root: Client, now: datetime) -> None:
+    assert "Nothing is scheduled yet" in page(root, "/admin/")
+    make_job("etl", now)
+    assert "Nothing is scheduled yet" not in page(root, "/admin/")
+
+
+@pytest.mark.parametrize(
+    ("ages", "said"),
+    [
+        ([], "No beat has ticked: nothing will start."),
+        ([30, 600], "The last beat fell silent 30 s ago: nothing will start."),
+        ([3, 600], ""),
+    ],
+)
+def test_it_sounds_the_alarm_when_no_beat_ticks(now: datetime, ages: list[int], said: str) -> None:
+    make_job("etl", now)
+    for age in ages:
+        ticked = now - timedelta(seconds=age)
+        Beat.objects.create(name=f"b{age}", started_at=now, ticked_at=ticked, lag=timedelta())
+    assert overview(now).alarm == said
+
+
+def test_without_jobs_nobody_waits_for_a_beat(now: datetime) -> None:
+    assert overview(now).alarm == ""
+
+
 def test_no_page_of_ours_runs_a_script_from_inside_itself(root: Client) -> None:
     """What a strict content policy would refuse."""
     text = page(root, "/admin/timeline/")

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import override_settings
 
-from jobs.display import NOTHING, badge, instant, span, zone_of
+from jobs.display import NOTHING, badge, instant, said_age, span, zone_of
 from jobs.models import Job
 
 pytestmark = pytest.mark.req("OPS-2")
@@ -33,10 +33,21 @@ def test_a_fraction_of_a_second_is_kept_for_whoever_asks() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.0421, "42 ms"), (2.25, "2.25 s"), (61, "1 min 01 s"), (59.9, "59.9 s"), (7260, "2 h 01 min")],
-)
+    [
+        (0.0421, "42 ms"), (2.25, "2.25 s"), (61, "1 min 01 s"), (59.9, "59.9 s"), (7260, "2 h 01 min"),
+        (48 * 3600 - 1, "47 h 59 min"), (48 * 3600, "2 d 0 h"), (30 * 86400 + 7200, "30 d 2 h"),
+    ],
+)  # fmt: skip
 def test_a_span_is_in_units_people_use(seconds: float, expected: str) -> None:
     assert f">{expected}<" in span(timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(-1, "0 s"), (0.3, "0 s"), (2.68, "3 s"), (59.9, "1 min 00 s"), (61, "1 min 01 s")],
+)
+def test_an_age_has_no_fractions(seconds: float, expected: str) -> None:
+    assert said_age(timedelta(seconds=seconds)) == expected
 
 
 @pytest.mark.parametrize(
