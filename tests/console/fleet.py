@@ -19,7 +19,7 @@ DEFINITIONS = (
     INSERT INTO jobs_job (
         id, name, schedule, config, metadata, origin, version, enabled, created_at, updated_at)
     SELECT md5('job' || n)::uuid, 'fleet-job-' || lpad(n::text, 5, '0'), (n %% 60) || ' * * * *',
-           CASE WHEN n %% 10 = 1 THEN '{"retention": "1d"}' ELSE '{}' END::jsonb, '{}',
+           CASE WHEN n = 1 OR n %% 10 = 3 THEN '{"retention": "1d"}' ELSE '{}' END::jsonb, '{}',
            CASE WHEN n = 2 THEN 'admin' ELSE 'file' END, 1, true, %(now)s - interval '90 days',
            %(now)s - interval '90 days'
     FROM generate_series(1, %(jobs)s) n
@@ -32,9 +32,11 @@ DEFINITIONS = (
     """,
     """
     INSERT INTO jobs_jobversion (job_id, number, author, reason, after, created_at)
-    SELECT md5('job' || n)::uuid, 1, 'ada', 'first', '{"schedule": "@hourly"}', %(now)s
+    SELECT md5('job' || n)::uuid, 1, 'ada', 'first', '{"schedule": "@hourly"}',
+           %(now)s - interval '90 days'
     FROM generate_series(1, %(jobs)s) n
     """,
+    "UPDATE occurrences_cursor SET settled_until = %(now)s",
     """
     INSERT INTO recovery_audit (action, requested_by, reason, at, count, details)
     SELECT 'replay', 'ada', 'the disk was replaced', %(now)s - n * interval '1 minute', 3, '{}'
