@@ -73,6 +73,7 @@ def test_one_that_has_gone_on_is_left_alone(root: Client) -> None:
     assert Occurrence.objects.get().state == S.COMPLETED
 
 
+@pytest.mark.req("REC-4")
 @pytest.mark.parametrize("name", ["cancel", "skip", "replay", "replay-failed"])
 def test_each_needs_its_own_permission(viewer: Viewer, name: str) -> None:
     one = an_occurrence(S.RUNNING)

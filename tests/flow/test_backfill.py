@@ -75,6 +75,18 @@ def test_nothing_ahead_of_the_cursor_is_touched(hourly: Harness) -> None:
     assert fill(hourly, hourly.now, hourly.now + 48 * HOUR) == Backfilled()
 
 
+def test_what_passed_while_no_beat_was_there_is_left_to_recovery(hourly: Harness) -> None:
+    before, planned = Cursor.objects.values().get(), hourly.now
+    hourly.pass_time(hours=5)
+    assert fill(hourly, planned, hourly.now) == Backfilled()
+    assert Cursor.objects.values().get() == before
+    hourly.tick()
+    assert not Occurrence.objects.filter(cause="backfill").exists()
+    late = Occurrence.objects.filter(scheduled_for__gt=planned)
+    assert late.filter(cause="recovery").count() == 1, "the last of them, as its strategy says"
+    assert list(verify(control.get("job"), now=hourly.now)) == []
+
+
 def test_a_missed_range_is_filled_in_beside_it(harness: Harness) -> None:
     Job("job", "* * * * *", recovery="mark_as_missed", overlap="allow").task(noop)
     harness.sync()

@@ -8,7 +8,9 @@ import pytest
 from execution.cancel import cancel
 from execution.claim import claim
 from execution.dispatch import Dispatched, dispatch
+from execution.settle import lock
 from jobs import Job, Retry
+from occurrences import transitions
 from occurrences.firing import Fired, fire_due
 from occurrences.materialize import Planned, plan_due
 from occurrences.models import Attempt, Occurrence, Pool, TaskRun
@@ -18,7 +20,7 @@ from recovery.reaper import Reaped, reap
 from recovery.retries import release_due
 from recovery.waiting import admit_stranded
 from tests.harness import Harness, at_the_hour
-from tests.race.threads import at_once, names
+from tests.race.threads import at_once, before_commit, names
 
 
 def noop(ctx: object) -> None: ...
@@ -103,6 +105,25 @@ def test_four_reapers_record_one_loss(harness: Harness) -> None:
     assert attempt.lease_until == harness.now - timedelta(seconds=1)
     (run,) = TaskRun.objects.all()
     assert (run.state, run.attempts_made) == ("retry", 1)
+
+
+@pytest.mark.req("REC-3")
+def test_a_lease_renewed_while_a_reaper_waits_for_it_is_left_alone(harness: Harness) -> None:
+    """Its worker was slow, not dead: it renewed after the reaper had seen the lease run out."""
+    Job("job", "0 * * * *", retry=Retry(3, "1s")).task(noop)
+    at_the_hour(harness)
+    (item,) = harness.crash_worker().claims
+    harness.pass_time(seconds=31)
+    occurrence, token = item.run.occurrence_id, item.token
+
+    def renew() -> int:
+        lock([occurrence])
+        return int(transitions.renew(item.run.id, token=token, now=harness.now, lease=timedelta(seconds=30)))
+
+    assert before_commit(renew, lambda: reap(harness.now).lost) == (1, 0)
+    (run,) = TaskRun.objects.all()
+    assert (run.state, run.claim_token) == ("running", token)
+    assert Attempt.objects.get().state == "running"
 
 
 @pytest.mark.req("REC-2")
