@@ -47,7 +47,9 @@
         }
     }
 
+    // What has not changed is not touched: a screen reader keeps its place.
     function replace(place, found) {
+        if (place.innerHTML === found.innerHTML) return;
         const folds = () => [...place.querySelectorAll("details")];
         const open = folds().map((one) => one.open);
         place.innerHTML = found.innerHTML;
