@@ -23,6 +23,7 @@ from jobs.secrecy import cleansed, without_secrets
 
 NOTHING = "–"
 LONGEST_IN_A_LIST = 40
+BREAKS_FROM = 20  # characters; where room is scarce such a text is broken anywhere
 ID_DIGITS = 8
 LONG = 48  # hours; from there on days are counted
 ANY = UUID(int=0)  # stands for an id in an address
@@ -82,9 +83,9 @@ def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
     if not text:
         return SafeString(NOTHING)
     text = without_secrets(text)
-    return format_html(
-        '<span class="text" dir="auto" title="{}">{}</span>', text, Truncator(text).chars(length)
-    )
+    looks = "text long" if len(text) > BREAKS_FROM else "text"
+    shown = Truncator(text).chars(length)
+    return format_html('<span class="{}" dir="auto" title="{}">{}</span>', looks, text, shown)
 
 
 def short_id(shown_id: str) -> SafeString:

@@ -50,6 +50,9 @@ def doors() -> dict[str, str]:
     job = Job.objects.filter(origin="admin").first()
     if job is not None:
         found["a job, editor"] = reverse("admin:jobs_job_edit", args=[job.pk])
+    if chosen := [str(pk) for pk in Job.objects.values_list("pk", flat=True)[:8]]:
+        asked = urlencode({"jobs": ",".join(chosen)})
+        found["chosen jobs, pause"] = f"{reverse('console:several', args=['pause'])}?{asked}"
     if paused := Job.objects.filter(paused_at__isnull=False).first():
         found["a job, resume"] = reverse("admin:jobs_job_resume", args=[paused.pk])
     if broken := Cursor.objects.exclude(problem="").select_related("job").first():
