@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -32,11 +31,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
-import psycopg  # noqa: E402
-
 from benchmarks.filling import Fleet, empty, execute  # noqa: E402
+from benchmarks.stack import stack  # noqa: E402
 from tests.guardian import Guardian  # noqa: E402
-from tests.servers import install_postgres, make_folder, run_postgres, start_valkey  # noqa: E402
 
 PATIENCE = 60.0
 TICKS = 5  # the middle one is told
@@ -44,28 +41,6 @@ EDITS = 5  # likewise
 # A million jobs with their occurrences are 1.5 GB; PostgreSQL's default is to keep 128 MB in memory.
 BUFFERS = "1GB"
 LEAD = timedelta(seconds=3)  # the occurrences of the lateness part are due so long after they are written
-
-
-@contextmanager
-def servers() -> Iterator[tuple[Path, Guardian]]:
-    guardian, folder = Guardian(), make_folder("punctual-bench-")
-    guardian.remove(folder)
-    try:
-        postgres = run_postgres(install_postgres(folder), guardian, shared_buffers=BUFFERS)
-        valkey = start_valkey(folder, guardian)
-        with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
-            connection.execute("CREATE DATABASE punctual")
-        os.environ |= {
-            "DATABASE_URL": postgres.url,
-            "BROKER_URL": valkey.url,
-            "SECRET_KEY": secrets.token_urlsafe(64),
-            "DJANGO_SETTINGS_MODULE": "scheduler_project.settings",
-            "PUNCTUAL_VAR": str(folder),
-            "LOG_LEVEL": "WARNING",
-        }
-        yield folder, guardian
-    finally:
-        guardian.close()
 
 
 def purge() -> int:
@@ -306,11 +281,5 @@ def arguments() -> argparse.Namespace:
 
 if __name__ == "__main__":
     options = arguments()
-    with servers() as (folder, guardian):
-        import django
-
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
-        measure(options, folder, guardian)
+    with stack(postgres={"shared_buffers": BUFFERS}) as servers:
+        measure(options, servers.folder, servers.guardian)

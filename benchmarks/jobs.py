@@ -11,11 +11,8 @@ inserts it is to validate, compare, lock, version and re-plan everything. Every 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from time import perf_counter, process_time
@@ -24,34 +21,9 @@ from typing import Any
 # Run as a script, this file would hide the package of the same name.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-import psycopg  # noqa: E402
-
-from tests.guardian import Guardian  # noqa: E402
-from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E402
+from benchmarks.stack import stack  # noqa: E402
 
 JOBS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-
-
-@contextmanager
-def servers() -> Iterator[Path]:
-    """A migrated database and a broker for as long as it lasts; the folder holds both."""
-    guardian, folder = Guardian(), make_folder()
-    guardian.remove(folder)
-    postgres, valkey = start_postgres(folder, guardian), start_valkey(folder, guardian)
-    with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
-        connection.execute("CREATE DATABASE punctual")
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "BROKER_URL": valkey.url,
-        "SECRET_KEY": secrets.token_urlsafe(64),
-        "DJANGO_SETTINGS_MODULE": "scheduler_project.settings",
-        "PUNCTUAL_VAR": str(folder),
-        "LOG_LEVEL": "WARNING",
-    }
-    try:
-        yield folder
-    finally:
-        guardian.close()
 
 
 def fleet(schedule: str) -> dict[str, Any]:
@@ -152,12 +124,6 @@ def report(what: str, seconds: float, computing: float, sent: int, *, batches: f
 
 
 if __name__ == "__main__":
-    with servers() as folder:
-        import django
-
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
+    with stack() as servers:
         print(f"{JOBS:,} jobs with one task each, in batches of 1,000")
-        measure(folder)
+        measure(servers.folder)

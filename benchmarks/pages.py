@@ -12,11 +12,8 @@ by the clock.
 # ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
 from __future__ import annotations
 
-import os
-import secrets
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -27,10 +24,7 @@ from typing import Any
 # Run as a script, this file's folder would come first, and hide packages of the same name.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-import psycopg  # noqa: E402
-
-from tests.guardian import Guardian  # noqa: E402
-from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E402
+from benchmarks.stack import stack  # noqa: E402
 
 JOBS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 ROWS = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
@@ -38,39 +32,10 @@ TIMES = 5
 BOUND = 300  # milliseconds
 
 
-@contextmanager
-def servers() -> Iterator[None]:
-    guardian, folder = Guardian(), make_folder()
-    guardian.remove(folder)
-    postgres, valkey = start_postgres(folder, guardian), start_valkey(folder, guardian)
-    with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
-        connection.execute("CREATE DATABASE punctual")
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "BROKER_URL": valkey.url,
-        "SECRET_KEY": secrets.token_urlsafe(64),
-        "ALLOWED_HOSTS": "testserver",
-        "HTTPS": "off",
-        "DJANGO_SETTINGS_MODULE": "scheduler_project.settings",
-        "PUNCTUAL_VAR": str(folder),
-        "LOG_LEVEL": "ERROR",
-    }
-    try:
-        yield
-    finally:
-        guardian.close()
-
-
 def prepare() -> None:
-    import django
-
-    django.setup()
-    from django.core.management import call_command
-
     from jobs.clock import database_now
     from tests.console.fleet import fill_big
 
-    call_command("migrate", verbosity=0)
     started = perf_counter()
     fill_big(database_now(), jobs=JOBS, rows=ROWS, progress=told)
     print(f"\rfilled in {perf_counter() - started:.0f} s" + " " * 40)
@@ -160,7 +125,7 @@ def on_processor(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    with servers():
+    with stack(ALLOWED_HOSTS="testserver", HTTPS="off", LOG_LEVEL="ERROR"):
         prepare()
         print(f"{JOBS:,} jobs, {ROWS:,} occurrences, each with a run and an attempt, a tenth dead letters")
         measure()

@@ -13,13 +13,10 @@ inserts of a year take minutes and two gigabytes, and are left out unless asked 
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -31,10 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
-import psycopg  # noqa: E402
-
-from tests.guardian import Guardian  # noqa: E402
-from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E402
+from benchmarks.stack import stack  # noqa: E402
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 BEGIN = datetime(2026, 1, 5, 11, 59, 30, tzinfo=UTC)
@@ -47,28 +41,6 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "compressed": {},
 }
 KEPT, STEPS, ROWS = 20_000, 20, 250  # occurrences that stay, steps measured, rows of a step
-
-
-@contextmanager
-def servers() -> Iterator[None]:
-    """A migrated database and a broker for as long as it lasts."""
-    guardian, folder = Guardian(), make_folder()
-    guardian.remove(folder)
-    postgres, valkey = start_postgres(folder, guardian), start_valkey(folder, guardian)
-    with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
-        connection.execute("CREATE DATABASE punctual")
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "BROKER_URL": valkey.url,
-        "SECRET_KEY": secrets.token_urlsafe(64),
-        "DJANGO_SETTINGS_MODULE": "scheduler_project.settings",
-        "PUNCTUAL_VAR": str(folder),
-        "LOG_LEVEL": "ERROR",
-    }
-    try:
-        yield
-    finally:
-        guardian.close()
 
 
 # -- in a process of its own ---------------------------------------------------------------------------
@@ -224,9 +196,6 @@ def pruning() -> None:
 
 
 def main(words: list[str]) -> None:
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
     if "--only-pruning" not in words:
         recovery(words)
     pruning()
@@ -236,8 +205,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         child(*sys.argv[2:])
     else:
-        with servers():
-            import django
-
-            django.setup()
+        with stack(LOG_LEVEL="ERROR"):
             main(sys.argv[1:])
