@@ -142,6 +142,7 @@ def test_only_its_holder_begins_or_hands_back(occurrence: Occurrence, task: Task
 
 
 @pytest.mark.req("TSK-2")
+@pytest.mark.req("TSK-3")
 def test_what_never_began_is_sent_again_at_no_attempt_s_cost(occurrence: Occurrence, task: Task) -> None:
     row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN, dispatched_at=NOW))
     transitions.hand_back([row.id], token=TOKEN, now=LATER)
