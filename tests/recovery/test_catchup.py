@@ -1,4 +1,5 @@
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from occurrences.models import Cursor, Occurrence
 from occurrences.states import OccurrenceState
 from recovery.catchup import CaughtUp, catch_up
 from tests.execution.conftest import NOW
+from tests.flow.test_outages import dying_after
 from tests.occurrences.ledger import a_job, an_occurrence, saved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("REC-1")]
@@ -47,6 +49,22 @@ def test_what_shall_run_is_marked_and_the_rest_is_recorded_as_missed(planned: Jo
     due = Occurrence.objects.due(NOW).timely(NOW + timedelta(days=9))
     assert [row.cause for row in due] == ["recovery"], "it goes through the normal door, however late"
     assert catch_up(NOW) == CaughtUp(), "again it changes nothing"
+
+
+@pytest.mark.django_db(transaction=True)  # a transaction of its own, not one within the test's
+@pytest.mark.req("REC-2")
+def test_a_beat_that_dies_at_any_statement_of_it_leaves_all_rows_as_they_were(planned: Job) -> None:
+    for minutes in (3, 2, 1):
+        late(planned, minutes)
+    before = disposed()
+    for survived in count():
+        with dying_after(survived) as died:
+            catch_up(NOW)
+        if not died:
+            break
+        assert disposed() == before, f"after {survived} statements"
+    assert survived > 3
+    assert [state for state, *_ in disposed()] == ["missed", "missed", "pending"]
 
 
 def test_a_row_is_late_from_the_end_of_its_grace_on(planned: Job) -> None:
