@@ -1,4 +1,8 @@
-"""The no-op as a dramatiq actor, broker and results in the same Redis."""
+"""The no-op as a dramatiq actor, broker and results in the same Redis.
+
+Results have a database of their own, where nothing else is: their keys are hashes that nobody could tell
+from others.
+"""
 
 import os
 
@@ -9,7 +13,8 @@ from dramatiq.results.backends import RedisBackend
 
 URL = os.environ["BROKER_URL"].replace("redis+socket", "unix")
 broker = RedisBroker(url=URL)
-broker.add_middleware(Results(backend=RedisBackend(url=URL)))
+results = RedisBackend(url=f"{URL}?db=1")
+broker.add_middleware(Results(backend=results))
 dramatiq.set_broker(broker)
 
 

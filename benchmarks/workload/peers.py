@@ -55,15 +55,16 @@ def procrastinate(run: Run, rate: Rate, tasks: int) -> float:
 
 
 def dramatiq(run: Run, rate: Rate, tasks: int) -> float:
-    from benchmarks.workload.dramatic import noop
+    from benchmarks.workload.dramatic import noop, results
     from benchmarks.workload.starts import server
 
-    server().flushdb()
-    for _ in range(tasks):
-        noop.send()
+    server().flushall()
+    sent = [noop.send() for _ in range(tasks)]
     command = [*PYTHON, "dramatiq", "benchmarks.workload.dramatic", "--processes", "2", "--threads", "4"]
     with run(*command):
-        return rate(lambda: len(server().keys("dramatiq-results:*")), tasks)
+        found = rate(lambda: int(results.client.dbsize()), tasks)
+    sent[-1].get_result(backend=results)  # raises what the no-op raised
+    return found
 
 
 def huey(run: Run, rate: Rate, tasks: int) -> float:
@@ -72,8 +73,7 @@ def huey(run: Run, rate: Rate, tasks: int) -> float:
     from benchmarks.workload.starts import server
 
     server().flushdb()
-    for _ in range(tasks):
-        noop()
+    sent = [noop() for _ in range(tasks)]
     command = [
         *PYTHON,
         "huey.bin.huey_consumer",
@@ -84,7 +84,9 @@ def huey(run: Run, rate: Rate, tasks: int) -> float:
         "process",
     ]
     with run(*command):
-        return rate(lambda: int(queue.storage.result_store_size()), tasks)
+        found = rate(lambda: int(queue.storage.result_store_size()), tasks)
+    sent[-1].get()  # raises what the no-op raised
+    return found
 
 
 def django_q2(run: Run, rate: Rate, tasks: int) -> float:
@@ -99,7 +101,7 @@ def django_q2(run: Run, rate: Rate, tasks: int) -> float:
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
 
         def done() -> int:
-            row = connection.execute("SELECT count(*) FROM django_q_task").fetchone()
+            row = connection.execute("SELECT count(*) FROM django_q_task WHERE success").fetchone()
             return int(row[0]) if row else 0
 
         with run(sys.executable, "manage.py", "qcluster", env=os.environ | settings):
