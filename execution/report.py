@@ -4,7 +4,6 @@ A result whose token is no longer the run's changes nothing: the claim expired, 
 canceled, and what happened since stands.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,17 +16,12 @@ from execution.claim import Claim, record
 from execution.fingerprint import fingerprint
 from execution.outcome import Ending, Exhaust, Outcome, Restart, Result, Stop, Succeed, Wait, decide
 from execution.settle import Settled, lock, merged, roll_up, runs_of
-from execution.summary import summary
-from jobs.events import Event, emit, heard
-from jobs.registry import registry
+from execution.successes import Success, succeed
+from jobs.events import Event, emit
 from jobs.retry import Retry
 from occurrences import transitions
-from occurrences.models import Occurrence, TaskRun
-from occurrences.states import AttemptState, OccurrenceState, RunState
-from occurrences.swift import Completion
-from occurrences.waiting import admit_waiting
-
-SUCCESS, COMPLETED = Result(Ending.SUCCESS), OccurrenceState.COMPLETED
+from occurrences.models import TaskRun
+from occurrences.states import AttemptState, RunState
 
 ATTEMPT_STATES = {
     Ending.SUCCESS: AttemptState.SUCCESS,
@@ -59,12 +53,11 @@ class FencedError(Exception):
 
 def report(reports: Sequence[Report], *, now: datetime, strict: bool = False) -> Settled:
     """Record results and roll up. `strict` raises FencedError instead of dropping a late result."""
-    usual = _usual(reports) if not strict and transitions.swift_usable() else []
-    if usual:
-        closed = close_swiftly(usual, now=now)
-        ended = {item.run.id for item in usual}
-        others = [item for item in reports if item.run_id not in ended]
-        return merged(closed, report(others, now=now)) if others else closed
+    plain = _plain(reports) if not strict and transitions.swift_usable() else {}
+    if plain:
+        ended = succeed([*plain.values()], now=now)
+        others = [item for item in reports if item.run_id not in plain]
+        return merged(ended, report(others, now=now)) if others else ended
     with transaction.atomic():
         occurrences = lock({item.occurrence_id for item in reports})
         _record([item.claim for item in reports if item.claim], now)
@@ -80,57 +73,18 @@ def report(reports: Sequence[Report], *, now: datetime, strict: bool = False) ->
     return replace(settled, fenced=fenced, released=(*restarted, *settled.released))
 
 
+def _plain(reports: Sequence[Report]) -> dict[UUID, Success]:
+    """Successes: there is nothing to decide."""
+    return {
+        item.run_id: Success(item.claim, item.result.log)
+        for item in reports
+        if item.claim and item.result.ending is Ending.SUCCESS
+    }
+
+
 def _record(claims: Sequence[Claim], now: datetime) -> None:
     if late := [item for item in claims if not item.recorded]:
         record(late, now=now)
-
-
-def _usual(reports: Sequence[Report]) -> list[Claim]:
-    """Successes that end their occurrences: nothing to decide, nothing to release."""
-    return [item.claim for item in reports if item.claim and item.claim.alone and item.result == SUCCESS]
-
-
-def close_swiftly(claims: Sequence[Claim], *, now: datetime) -> Settled:
-    """The same as above, in one statement; whoever waits for the slots is let in after it."""
-    items = [_completion(item, now) for item in claims]
-    if len(items) == 1 and claims[0].recorded:
-        closed = transitions.swift_complete_one(items[0], now=now)
-    else:
-        closed = transitions.swift_complete_many(items, now=now)
-    ended = [item.occurrence for item in claims if item.run.occurrence_id in closed]
-    for row in ended if heard(Event.OCCURRENCE_FINISHED) else ():
-        emit(Event.OCCURRENCE_FINISHED, job=row.job.name, occurrence=row.shown_id, outcome=COMPLETED)
-    released = _admitted([row for row in ended if closed[row.id]], now)
-    if fenced := [item for item in claims if item.run.occurrence_id not in closed]:
-        with transaction.atomic():
-            _record(fenced, now)
-        emit(Event.ATTEMPT_FENCED, count=len(fenced))
-    owing = tuple(item.occurrence for item in items if item.occurrence in closed and not item.finalized)
-    return Settled(released, tuple(row.id for row in ended), len(fenced), owing)
-
-
-def _completion(item: Claim, now: datetime) -> Completion:
-    run, occurrence = item.run, item.occurrence
-    run.error = ""
-    transitions.mirror(run, RunState.SUCCESS, now=now)
-    return Completion(
-        run.id,
-        occurrence.id,
-        item.token,
-        item.attempt_id,
-        item.number,
-        item.began_at,
-        not registry.has_hooks(occurrence.job.name),
-        json.dumps(summary(occurrence, [run], COMPLETED, now)),
-    )
-
-
-def _admitted(ended: Sequence[Occurrence], now: datetime) -> tuple[UUID, ...]:
-    """A worker that dies before this leaves it to the sweeper, as it does for slots of the dead."""
-    if not ended:
-        return ()
-    with transaction.atomic():
-        return admit_waiting(jobs={row.job_id for row in ended}, pools={row.pool for row in ended}, now=now)
 
 
 def _valid(reports: Sequence[Report], runs: list[TaskRun]) -> dict[TaskRun, Result]:

@@ -1,10 +1,10 @@
-"""PostgreSQL's one-statement steps, spoken in models: run ids → claimed runs.
+"""PostgreSQL's one-statement steps, spoken in models: run ids → claimed runs, occurrences → runs.
 
 Only for the usual case; who asks falls back to the general road for everything else.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -14,7 +14,10 @@ from jobs.models import Job, Task
 from occurrences import transitions
 from occurrences.filled import filled
 from occurrences.ids import attempt_id
+from occurrences.last_out import last_out as asked
+from occurrences.last_out import last_out_sql
 from occurrences.models import Occurrence, TaskRun
+from occurrences.states import OccurrenceState
 from occurrences.swift import Columns, Take, claim_many_sql, claim_one_sql
 
 # What calling a function and reporting its success needs; any other column can be had for a query.
@@ -32,6 +35,13 @@ AT_TASK = len(RUN)
 AT_OCCURRENCE = AT_TASK + len(TASK)
 AT_JOB = AT_OCCURRENCE + len(OCCURRENCE)
 END = AT_JOB + len(JOB)
+# What a report says of a run.
+TOLD = (
+    *("id", "occurrence_id", "position", "state", "reason", "policy", "attempts_made", "started_at"),
+    *("finished_at", "error"),
+)
+LAST_OUT = last_out_sql((*(f"run.{name}" for name in TOLD), "task.name"))
+TOLD_POLICY = TOLD.index("policy")
 
 
 class Held(NamedTuple):
@@ -60,11 +70,24 @@ def _held(row: tuple[Any, ...]) -> Held:
     for place, read in DOCUMENTS:
         values[place] = read(values[place])
     occurrence = filled(Occurrence, OCCURRENCE, values, {"job": job})
+    if occurrence.state == OccurrenceState.DISPATCHED:
+        # A neighbour's claim started it in this very moment: what was read is from before.
+        occurrence.refresh_from_db(fields=["state", "started_at", "deadline_at"])
     task = filled(Task, TASK, row[AT_TASK:AT_OCCURRENCE])
     values = [*row[:AT_TASK]]
     values[POLICY] = _shared(values[POLICY])
     run = filled(TaskRun, RUN, values, {"task": task, "occurrence": occurrence})
     return Held(run, row[END], row[END + 1])
+
+
+def last_out(ids: Collection[UUID]) -> dict[UUID, list[TaskRun]]:
+    """Of occurrences where nothing moves any more: their runs, in order."""
+    found: dict[UUID, list[TaskRun]] = {}
+    for *values, name in asked(LAST_OUT, ids):
+        values[TOLD_POLICY] = _shared(values[TOLD_POLICY])
+        run = filled(TaskRun, TOLD, values, {"task": filled(Task, ("name",), (name,))})
+        found.setdefault(run.occurrence_id, []).append(run)
+    return found
 
 
 @lru_cache(maxsize=1024)

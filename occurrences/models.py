@@ -124,6 +124,10 @@ class OccurrenceQuerySet(models.QuerySet["Occurrence"]):
     def unfinalized(self) -> "OccurrenceQuerySet":
         return self.filter(finished_at__isnull=False, finalized_at=None)
 
+    def unsettled(self) -> "OccurrenceQuerySet":
+        """Something is left to be done: a next step, or its hooks."""
+        return self.active() | self.unfinalized()
+
 
 class Occurrence(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Case, F, Model, Value, When
 
-from occurrences import swift
+from occurrences import swift, swift_endings
 from occurrences.models import Attempt, Cause, Occurrence, Resolution, TaskRun, TaskRunQuerySet
 from occurrences.states import (
     RUN_HELD,
@@ -30,7 +30,12 @@ RELEASED_CLAIM: dict[str, Any] = {"claim_token": None, "lease_until": None}
 
 # On PostgreSQL a run that nothing unusual happens to takes these, each several moves in one statement.
 swift_usable, swift_claim_one, swift_claim_many = swift.usable, swift.claim_one, swift.claim_many
-swift_complete_one, swift_complete_many = swift.complete_one, swift.complete_many
+swift_complete_one, swift_complete_many = swift_endings.complete_one, swift_endings.complete_many
+swift_end_one, swift_end_many, swift_close = (
+    swift_endings.end_one,
+    swift_endings.end_many,
+    swift_endings.close,
+)
 
 # -- occurrences ---------------------------------------------------------------------------------
 

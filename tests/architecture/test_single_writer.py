@@ -1,7 +1,7 @@
 """Only occurrences/transitions.py changes a state; everybody else may insert rows, and ask.
 
-`occurrences/swift.py` is its other hand: raw statements, which only `transitions` may send, and which
-are held to the same tables here.
+`occurrences/swift.py` and `occurrences/swift_endings.py` are its other hand: raw statements, which only
+`transitions` may send, and which are held to the same tables here.
 """
 
 import ast
@@ -12,15 +12,20 @@ from typing import Any
 import pytest
 
 from occurrences.states import ATTEMPT_FINAL, OCCURRENCE_MOVES, RUN_MOVES, AttemptState
-from occurrences.swift import COMPLETE_MANY, COMPLETE_ONE, Columns, claim_many_sql, claim_one_sql
+from occurrences.swift import Columns, claim_many_sql, claim_one_sql
+from occurrences.swift_endings import CLOSE, COMPLETE_MANY, COMPLETE_ONE, END_MANY, END_ONE
 from tests.architecture.source import Module, called_name, module, modules, texts
 
-WRITER, SWIFT = "occurrences/transitions.py", "occurrences/swift.py"
+WRITER = "occurrences/transitions.py"
+SWIFT = {"occurrences/swift.py", "occurrences/swift_endings.py"}
 COLUMNS = Columns(("id",), ("id",), ("id",), ("id",))
 UPSERT = re.compile(r"INSERT INTO (\w+)(?:(?!INSERT INTO).)*?DO UPDATE SET", re.DOTALL)
 STATEMENTS = [
     UPSERT.sub(r"UPDATE \1 SET", sql)
-    for sql in (COMPLETE_ONE, COMPLETE_MANY, claim_one_sql(COLUMNS), claim_many_sql(COLUMNS))
+    for sql in (
+        *(claim_one_sql(COLUMNS), claim_many_sql(COLUMNS)),
+        *(COMPLETE_ONE, COMPLETE_MANY, END_ONE, END_MANY, CLOSE),
+    )
 ]
 MOVES: dict[str, Mapping[Any, Collection[Any]]] = {
     "occurrences_occurrence": OCCURRENCE_MOVES,
@@ -61,23 +66,25 @@ def names_state(call: ast.Call) -> bool:
 
 @pytest.mark.req("OCC-3")
 def test_no_other_module_writes_a_state() -> None:
-    found = [place for module in modules() if module.path not in {WRITER, SWIFT} for place in writes(module)]
+    found = [place for module in modules() if module.path not in {WRITER, *SWIFT} for place in writes(module)]
     assert found == []
 
 
 @pytest.mark.req("OCC-3")
 def test_raw_statements_are_sent_by_the_one_writer_only() -> None:
     """Others may name the values they are made of, not what sends them."""
-    senders = {"claim_one", "claim_many", "complete_one", "complete_many", "swift"}
+    whole = {"swift", "swift_endings"}
+    senders = {"claim_one", "claim_many", "complete_one", "complete_many", "end_one", "end_many", "close"}
     found = [
         f"{module.path}: {name.name}"
         for module in modules()
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.ImportFrom) and node.module in {"occurrences", "occurrences.swift"}
+        if isinstance(node, ast.ImportFrom)
+        and node.module in {"occurrences", *(f"occurrences.{name}" for name in whole)}
         for name in node.names
-        if name.name in ({"swift"} if node.module == "occurrences" else senders)
+        if name.name in (whole if node.module == "occurrences" else senders)
     ]
-    assert found == [f"{WRITER}: swift"]
+    assert found == [f"{WRITER}: swift", f"{WRITER}: swift_endings"]
 
 
 def raw_moves(sql: str) -> list[tuple[str, set[str], set[str]]]:
@@ -98,7 +105,7 @@ def raw_moves(sql: str) -> list[tuple[str, set[str], set[str]]]:
 @pytest.mark.req("OCC-3", "TSK-1")
 def test_raw_statements_move_along_the_tables_only() -> None:
     moves = [move for sql in STATEMENTS for move in raw_moves(sql)]
-    assert len(moves) == sum(sql.count("UPDATE occ") for sql in STATEMENTS) == 10
+    assert len(moves) == sum(sql.count("UPDATE occ") for sql in STATEMENTS) == 15
     for table, sources, targets in moves:
         assert sources, f"an UPDATE of {table} without a guard"
         assert targets

@@ -129,9 +129,7 @@ def test_what_a_claim_brings_along_is_what_the_rows_say() -> None:
             assert getattr(brought, name) == getattr(stored, name), name
 
 
-def test_a_run_with_siblings_is_not_alone_and_takes_the_general_road(
-    job: Job, task: Task, second: Task
-) -> None:
+def test_a_run_with_siblings_is_not_alone_and_ends_by_itself(job: Job, task: Task, second: Task) -> None:
     occurrence = saved(an_occurrence(job, NOW, S.DISPATCHED))
     runs = [saved(a_run(occurrence, one)) for one in (task, second)]
     claims = claim([run.id for run in runs], worker="w", now=LATER).claims

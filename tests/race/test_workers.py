@@ -14,33 +14,14 @@ from execution.claim import Claim, Claimed, claim
 from execution.outcome import Ending, Result
 from execution.report import Report, report
 from execution.settle import Settled, settle
-from jobs import Job, Retry
 from occurrences import transitions
 from occurrences.firing import fire_due
 from occurrences.materialize import plan_due
 from occurrences.models import Attempt, Occurrence, TaskRun
 from recovery.waiting import admit_stranded
 from tests.harness import Harness
+from tests.race.fired import declare, fired
 from tests.race.threads import PATIENCE, at_once, wait_until_blocked
-
-
-def noop(ctx: object) -> None: ...
-
-
-def declare(tasks: int = 2, **options: Any) -> None:
-    job = Job("job", "*/10 * * * * *", retry=Retry(0), **options)
-    for number in range(tasks):
-        job.task(name=f"step {number}")(noop)
-
-
-def fired(harness: Harness) -> list[TaskRun]:
-    """The runs of the next instant, released."""
-    harness.pass_time(seconds=10)
-    harness.tick(sweeping=False)
-    harness.lose_messages()
-    at = harness.now
-    rows = TaskRun.objects.filter(occurrence__scheduled_for=at).order_by("position")
-    return list(rows)
 
 
 def ended(item: Claim, ending: Ending) -> Report:

@@ -1,0 +1,122 @@
+"""PostgreSQL: plain successes → ended, and their occurrences closed, in one to three statements.
+
+A run without neighbours ends its occurrence in the same statement. One with neighbours ends first, and then
+looks whether it was the last: most are not, and are done. What is over with nothing but successes is closed;
+whatever else is to be done (the next step of a sequence, failures beside it) is left to `settle`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+
+from execution import swiftly
+from execution.claim import Claim, record
+from execution.settle import Settled, merged, settle
+from execution.summary import summary
+from jobs.events import Event, emit, heard
+from jobs.registry import registry
+from occurrences import transitions
+from occurrences.models import Occurrence, TaskRun
+from occurrences.states import OccurrenceState, RunState
+from occurrences.swift_endings import Closing, Ending
+from occurrences.waiting import admit_waiting
+
+COMPLETED = OccurrenceState.COMPLETED
+
+
+class Success(NamedTuple):
+    claim: Claim
+    log: str
+
+
+def succeed(items: Sequence[Success], *, now: datetime) -> Settled:
+    alone = [item for item in items if item.claim.alone]
+    beside = [item for item in items if not item.claim.alone]
+    settled = _complete(alone, now) if alone else Settled()
+    return merged(settled, _end(beside, now)) if beside else settled
+
+
+def _complete(items: Sequence[Success], now: datetime) -> Settled:
+    rows = {item.claim.run.occurrence_id: item.claim.occurrence for item in items}
+    endings = [_ending(item, now) for item in items]
+    closings = [_closing(item.claim.occurrence, [item.claim.run], now) for item in items]
+    if len(items) == 1 and items[0].claim.recorded:
+        closed = transitions.swift_complete_one(endings[0], closings[0], now=now)
+    else:
+        closed = transitions.swift_complete_many(endings, closings, now=now)
+    late = [item.claim for item in items if item.claim.run.occurrence_id not in closed]
+    return merged(_finished(rows, closings, closed, now), _fenced(late, now))
+
+
+def _end(items: Sequence[Success], now: datetime) -> Settled:
+    endings = [_ending(item, now) for item in items]
+    if len(items) == 1 and items[0].claim.recorded:
+        ended = transitions.swift_end_one(endings[0], now=now)
+    else:
+        ended = transitions.swift_end_many(endings, now=now)
+    late = [item.claim for item in items if item.claim.run.id not in ended]
+    # Also those of the late: this may be the second try of one whose connection broke before it could look.
+    rows = {item.claim.run.occurrence_id: item.claim.occurrence for item in items}
+    return merged(_take_next_steps(rows, now), _fenced(late, now))
+
+
+def _take_next_steps(rows: Mapping[UUID, Occurrence], now: datetime) -> Settled:
+    over = swiftly.last_out(rows)
+    if not over:
+        return Settled()
+    good = {id_: runs for id_, runs in over.items() if all(run.state == RunState.SUCCESS for run in runs)}
+    settled = Settled()
+    if good:
+        closings = [_closing(rows[id_], runs, now) for id_, runs in good.items()]
+        settled = _finished(rows, closings, transitions.swift_close(closings, now=now), now)
+    others = over.keys() - good.keys()
+    return merged(settled, settle(others, now=now)) if others else settled
+
+
+def _ending(item: Success, now: datetime) -> Ending:
+    claim, run = item.claim, item.claim.run
+    run.error = ""
+    transitions.mirror(run, RunState.SUCCESS, now=now)
+    return Ending(
+        run.id, run.occurrence_id, claim.token, claim.attempt_id, claim.number, claim.began_at, item.log
+    )
+
+
+def _closing(occurrence: Occurrence, runs: Sequence[TaskRun], now: datetime) -> Closing:
+    finalized = not registry.has_hooks(occurrence.job.name)
+    return Closing(occurrence.id, finalized, json.dumps(summary(occurrence, runs, COMPLETED, now)))
+
+
+def _finished(
+    rows: Mapping[UUID, Occurrence], closings: Sequence[Closing], closed: Mapping[UUID, bool], now: datetime
+) -> Settled:
+    """`closed` are those that were not closed already; true: whoever waits for their slots is let in."""
+    ended = [rows[item.occurrence] for item in closings if item.occurrence in closed]
+    for row in ended if heard(Event.OCCURRENCE_FINISHED) else ():
+        emit(Event.OCCURRENCE_FINISHED, job=row.job.name, occurrence=row.shown_id, outcome=COMPLETED)
+    released = _admitted([row for row in ended if closed[row.id]], now)
+    owing = tuple(item.occurrence for item in closings if item.occurrence in closed and not item.finalized)
+    return Settled(released, tuple(row.id for row in ended), owing=owing)
+
+
+def _admitted(ended: Sequence[Occurrence], now: datetime) -> tuple[UUID, ...]:
+    """A worker that dies before this leaves it to the sweeper, as it does for slots of the dead."""
+    if not ended:
+        return ()
+    with transaction.atomic():
+        return admit_waiting(jobs={row.job_id for row in ended}, pools={row.pool for row in ended}, now=now)
+
+
+def _fenced(late: Sequence[Claim], now: datetime) -> Settled:
+    """No longer held by their tokens; what had begun all the same is accounted for."""
+    if not late:
+        return Settled()
+    if unrecorded := [item for item in late if not item.recorded]:
+        with transaction.atomic():
+            record(unrecorded, now=now)
+    emit(Event.ATTEMPT_FENCED, count=len(late))
+    return Settled(fenced=len(late))

@@ -1,0 +1,255 @@
+"""Members of one occurrence that end at the same moment, each with its claim at hand, as workers report."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from threading import Event
+from typing import Any, TypeVar
+
+import pytest
+from django.db import connection, transaction
+
+from execution.cancel import cancel, cancel_runs
+from execution.claim import LEASE, Claim, Claimed, begin, claim
+from execution.outcome import Ending, Result
+from execution.report import Report, report
+from execution.settle import Settled
+from occurrences import transitions
+from occurrences.models import Attempt, Occurrence, TaskRun
+from occurrences.states import AttemptState
+from tests.harness import Harness
+from tests.race.fired import declare, fired
+from tests.race.threads import PATIENCE, at_once, wait_until_blocked
+
+ROUNDS = 12
+Done = TypeVar("Done")
+
+
+@pytest.fixture(autouse=True)
+def started(harness: Harness) -> None:
+    harness.now = harness.now.replace(second=0)
+
+
+def prepared(harness: Harness, members: int = 2, **options: Any) -> None:
+    declare(members, mode="parallel", **options)
+    harness.sync()
+    harness.tick()
+
+
+def claimed(harness: Harness) -> list[Claim]:
+    """Each member of the next instant by a message of its own."""
+    return [claim([run.id], worker="w", now=harness.now).claims[0] for run in fired(harness)]
+
+
+def ended(item: Claim, ending: Ending = Ending.SUCCESS) -> Report:
+    error = "" if ending is Ending.SUCCESS else "Broken"
+    return Report(item.run.id, item.run.occurrence_id, item.token, Result(ending, error_type=error), item)
+
+
+def reporting(harness: Harness, *items: Claim) -> Callable[[], Settled]:
+    return partial(report, [ended(item) for item in items], now=harness.now)
+
+
+def assert_consistent(id_: Any) -> Occurrence:
+    """It is over, and its report tells what its rows say."""
+    occurrence = Occurrence.objects.get(id=id_)
+    assert occurrence.finished_at is not None, "nobody has settled it"
+    assert occurrence.report is not None
+    assert occurrence.report["outcome"] == occurrence.state
+    told = [task["status"] for task in occurrence.report["tasks"]]
+    runs = TaskRun.objects.filter(occurrence=id_).order_by("position")
+    assert told == [run.state for run in runs]
+    attempts = Attempt.objects.filter(run__in=runs).order_by("run__position")
+    assert [attempt.state for attempt in attempts] == told
+    return occurrence
+
+
+@contextmanager
+def under_way(call: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
+    """The call is done, but not committed until what is given here is called, which tells its result."""
+    called, go_on = Event(), Event()
+
+    def slow() -> Done:
+        try:
+            with transaction.atomic():
+                result = call()
+                called.set()
+                assert go_on.wait(PATIENCE)
+            return result
+        finally:
+            connection.close()
+
+    def committed() -> Done:
+        go_on.set()
+        return future.result(PATIENCE)
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(slow)
+        try:
+            assert called.wait(PATIENCE)
+            yield committed
+        finally:
+            go_on.set()
+
+
+@contextmanager
+def blocked(call: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
+    """The call waits for somebody's lock; what is given here tells its result once it goes on."""
+
+    def closing() -> Done:
+        try:
+            return call()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(closing)
+        wait_until_blocked()
+        yield lambda: future.result(PATIENCE)
+
+
+@pytest.mark.req("EXE-1")
+@pytest.mark.parametrize("members", [2, 5])
+def test_of_members_that_are_all_the_last_one_settles(harness: Harness, members: int) -> None:
+    prepared(harness, members)
+    for _ in range(ROUNDS):
+        claims = claimed(harness)
+        results: list[Settled] = at_once(*(reporting(harness, item) for item in claims))
+
+        id_ = claims[0].run.occurrence_id
+        assert [result.finished for result in results if result.finished] == [(id_,)]
+        assert sum(result.fenced for result in results) == 0
+        assert assert_consistent(id_).state == "completed"
+
+
+@pytest.mark.req("EXE-1")
+def test_bundles_that_share_their_occurrences_end_each_of_them_once(harness: Harness) -> None:
+    """Each bundle holds some members of each; nobody waits in a circle."""
+    prepared(harness, 6, overlap="allow")
+    for _ in range(5):
+        runs = [*fired(harness), *fired(harness), *fired(harness)]
+        bundles = [
+            claim([run.id for run in runs[n::3]], worker="w", now=harness.now).claims for n in range(3)
+        ]
+        begun = [[one for item in bundle if (one := begin(item, now=harness.now))] for bundle in bundles]
+        results: list[Settled] = at_once(*(reporting(harness, *bundle) for bundle in begun))
+
+        closed = Counter(id_ for result in results for id_ in result.finished)
+        assert closed == {run.occurrence_id: 1 for run in runs}
+        assert {assert_consistent(id_).state for id_ in closed} == {"completed"}
+
+
+@pytest.mark.req("EXE-1")
+def test_a_member_need_not_wait_for_another_that_is_being_written(harness: Harness) -> None:
+    prepared(harness)
+    first, second = claimed(harness)
+    with under_way(reporting(harness, first)) as committed:
+        assert report([ended(second)], now=harness.now) == Settled(), "as far as it can see, first is open"
+        assert committed() == Settled()
+    # In a transaction of its caller the first could not look after its commit; the next look does.
+    assert report([ended(first)], now=harness.now).finished == (first.run.occurrence_id,)
+    assert assert_consistent(first.run.occurrence_id).state == "completed"
+
+
+@pytest.mark.req("EXE-1", "EXE-3")
+def test_a_member_waits_for_a_failure_that_is_being_written_and_settles(harness: Harness) -> None:
+    """The failure was rolled up while the other still ran: only that one can see that both are over."""
+    prepared(harness, failure_strategy="continue")
+    failing, last = claimed(harness)
+    with (
+        under_way(partial(report, [ended(failing, Ending.FATAL)], now=harness.now)) as committed,
+        blocked(reporting(harness, last)) as went_on,
+    ):
+        assert committed().finished == ()
+        assert went_on().finished == (last.run.occurrence_id,)
+    occurrence = Occurrence.objects.get(id=last.run.occurrence_id)
+    assert occurrence.state == "completed_with_errors"
+
+
+@pytest.mark.req("EXE-2")
+def test_a_member_that_succeeds_while_a_neighbour_s_failure_cancels_it_has_one_ending(
+    harness: Harness,
+) -> None:
+    prepared(harness, 3)
+    for _ in range(ROUNDS):
+        failing, *others = claimed(harness)
+        at_once(
+            partial(report, [ended(failing, Ending.FATAL)], now=harness.now),
+            *(reporting(harness, item) for item in others),
+        )
+        occurrence = Occurrence.objects.get(id=failing.run.occurrence_id)
+        assert (occurrence.state, occurrence.finished_at) == ("failed", harness.now)
+        assert occurrence.report is not None
+        told = [task["status"] for task in occurrence.report["tasks"]]
+        assert told == [run.state for run in occurrence.runs.order_by("position")]
+        assert not Attempt.objects.filter(state="running").exists()
+
+
+@pytest.mark.req("EXE-10")
+def test_an_occurrence_canceled_while_its_last_members_end_has_one_ending(harness: Harness) -> None:
+    prepared(harness, 3)
+    for _ in range(ROUNDS):
+        claims = claimed(harness)
+        id_ = claims[0].run.occurrence_id
+        results: list[Settled] = at_once(
+            *(reporting(harness, item) for item in claims),
+            partial(cancel, [id_], reason="operator", now=harness.now),
+        )
+        assert [result.finished for result in results if result.finished] == [(id_,)]
+        states = Counter(task.state for task in TaskRun.objects.filter(occurrence=id_))
+        assert sum(result.fenced for result in results) == states["canceled"]
+        assert assert_consistent(id_).state in {"completed", "canceled"}
+
+
+@pytest.mark.req("EXE-10")
+def test_a_member_canceled_while_the_other_ends_leaves_nobody_waiting(harness: Harness) -> None:
+    prepared(harness)
+    for _ in range(ROUNDS):
+        first, second = claimed(harness)
+        results: list[Settled] = at_once(
+            reporting(harness, first),
+            partial(cancel_runs, [second.run.id], reason="operator", now=harness.now),
+        )
+        assert sum(len(result.finished) for result in results) == 1
+        assert assert_consistent(first.run.occurrence_id).state == "completed"
+        assert TaskRun.objects.get(id=second.run.id).state == "canceled"
+
+
+@pytest.mark.req("TSK-2")
+def test_a_member_that_was_taken_over_changes_nothing_when_its_first_worker_comes_back(
+    harness: Harness,
+) -> None:
+    prepared(harness)
+    for _ in range(ROUNDS):
+        zombie, other = claimed(harness)
+        late = harness.now + LEASE
+        transitions.expire([zombie.run.id], now=late)
+        transitions.end_attempts([zombie.run.id], AttemptState.LOST, now=late)
+        (fresh,) = claim([zombie.run.id], worker="second", now=late).claims
+        results: list[Settled] = at_once(*(reporting(harness, item) for item in (zombie, fresh, other)))
+
+        id_ = other.run.occurrence_id
+        assert [result.fenced for result in results] == [1, 0, 0]
+        assert [result.finished for result in results if result.finished] == [(id_,)]
+        assert Occurrence.objects.get(id=id_).state == "completed"
+        tries = Attempt.objects.filter(run=zombie.run).order_by("number")
+        assert [item.state for item in tries] == ["lost", "success"]
+
+
+@pytest.mark.req("EXE-6")
+def test_of_members_claimed_at_once_each_knows_since_when_and_until_when(harness: Harness) -> None:
+    prepared(harness)
+    first, second = fired(harness)
+    taken = partial(claim, [first.id], worker="w", now=harness.now)
+    later = partial(claim, [second.id], worker="w", now=harness.now + timedelta(seconds=1))
+    with under_way(taken) as committed, blocked(later) as went_on:
+        claims: list[Claimed] = [committed(), went_on()]
+    occurrence = Occurrence.objects.get(id=first.occurrence_id)
+    assert [item.started for item in claims] == [(occurrence.id,), ()]
+    for item in claims:
+        seen = item.claims[0].occurrence
+        assert (seen.started_at, seen.deadline_at) == (harness.now, occurrence.deadline_at)
+        assert seen.state == "running"
