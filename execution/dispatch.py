@@ -30,7 +30,9 @@ from execution.bundling import Bundle, bundled
 from execution.messages import (
     MANY,
     Texts,
+    counted_without_results,
     label,
+    publish_chord,
     publish_runs,
     run_message,
     settle_message,
@@ -173,8 +175,11 @@ def _publish_chords(fans: Iterable[list[Ready]], paces: Mapping[str, float], pro
     for runs in fans:
         bundles = bundled(runs, paces, slots=settings.PUNCTUAL_WORKER_SLOTS)
         # The callback is a hint: completion is decided from rows, with or without it.
-        members = group(run_message(bundle, in_chord=True) for bundle in bundles)
         callback = settle_message(runs[0].occurrence_id, label(runs[0], "settle"))
+        if counted_without_results():
+            publish_chord(bundles, callback, producer)
+            continue
+        members = group(run_message(bundle, in_chord=True) for bundle in bundles)
         # Nobody here reads a result. Without this Celery subscribes to each of them before it sends, and
         # a server that is down would hold up the beat for as long as Celery retries the result store.
         with denied_join_result():

@@ -1,14 +1,16 @@
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import pytest
-from celery import current_app
+from celery import chord, current_app, group
 from kombu import Message
 
 from execution.messages import (
     RUN,
     SETTLE,
     label,
+    publish_chord,
     publish_runs,
     run_message,
     settle_message,
@@ -16,7 +18,7 @@ from execution.messages import (
 from jobs.ids import task_id
 from occurrences.ids import attempt_id, occurrence_id, run_id
 from occurrences.ready import Ready
-from tests.execution.conftest import NOW
+from tests.execution.conftest import NOW, configured
 from tests.harness import Harness
 from tests.occurrences.ledger import a_job, an_occurrence
 
@@ -69,6 +71,36 @@ def test_messages_sent_together_read_exactly_as_celery_would_have_sent_them(queu
     assert [message["headers"]["id"] for message in together] == ids
 
 
+def members(count: int) -> tuple[list[dict[str, Any]], set[str]]:
+    """The messages of one chord, with a word in place of the ids Celery draws; and those ids."""
+    messages = [taken() for _ in range(count)]
+    drawn = {message["headers"]["group"] for message in messages}
+    for message in messages:
+        message["headers"]["group"] = "its group"
+        options = message["payload"][2]["chord"]["options"]
+        drawn.add(options["group_id"])
+        options |= {"group_id": "its group", "task_id": "its callback"}
+    return messages, drawn
+
+
+@pytest.mark.req("EXE-1", "OPS-5")
+def test_a_chord_reads_exactly_as_celery_would_have_sent_it(queue: Harness) -> None:
+    bundles = [(run(), run(1)), (run(2, task_timeout="90s"),)]
+    backend: Any = current_app.backend
+    callback = partial(settle_message, run().occurrence_id, "(told)")
+    with current_app.producer_or_acquire() as producer:
+        publish_chord(bundles, callback(), producer)
+    ours, (group_id,) = members(2)
+    chord(group(run_message(item, in_chord=True) for item in bundles), callback()).apply_async()
+    theirs, (their_group,) = members(2)
+    assert ours == theirs
+    sizes = [backend.client.get(backend.get_key_for_group(id_, ".s")) for id_ in (group_id, their_group)]
+    assert sizes == [b"2", b"2"]
+    # As long as Celery keeps it: a chord that is never finished must not stay for ever.
+    left = [backend.client.ttl(backend.get_key_for_group(id_, ".s")) for id_ in (group_id, their_group)]
+    assert left[0] == pytest.approx(left[1], abs=30)
+
+
 @pytest.mark.req("OCC-7")
 def test_a_message_is_named_after_the_attempt_it_will_start() -> None:
     for number in (0, 3):
@@ -92,10 +124,17 @@ def test_people_read_job_task_and_instant_instead_of_ids() -> None:
     assert label(run(), "settle") == "(nightly / settle / 2026-01-05T12:00:00Z)"
 
 
-def test_only_members_of_a_chord_leave_a_result() -> None:
-    assert run_message((run(),)).options["ignore_result"] is True
-    assert run_message((run(),), in_chord=True).options["ignore_result"] is False
-    assert settle_message(run().occurrence_id).options["ignore_result"] is True
+@pytest.mark.parametrize(
+    ("store", "ignored"), [("redis://", True), ("rpc://", False), ("cache+memory://", False)]
+)
+def test_only_members_of_a_chord_leave_a_result_and_only_where_it_is_counted_by_them(
+    store: str,
+    ignored: bool,  # noqa: FBT001
+) -> None:
+    with configured(result_backend=store):
+        assert run_message((run(),)).options["ignore_result"] is True
+        assert run_message((run(),), in_chord=True).options["ignore_result"] is ignored
+        assert settle_message(run().occurrence_id).options["ignore_result"] is True
 
 
 def test_a_request_to_settle_takes_no_result_of_those_before_it() -> None:
