@@ -1,8 +1,8 @@
 """PostgreSQL: plain successes → ended, and their occurrences closed, in one to three statements.
 
 A run without neighbours ends its occurrence in the same statement. One with neighbours ends first, and then
-looks whether it was the last: most are not, and are done. What is over with nothing but successes is closed;
-whatever else is to be done (the next step of a sequence, failures beside it) is left to `settle`.
+looks whether it was the last: most are not, and are done. What is over with nothing but successes is closed,
+a sequence of nothing but successes goes on; whatever else is to be done is left to `settle`.
 """
 
 import json
@@ -68,13 +68,24 @@ def _take_next_steps(rows: Mapping[UUID, Occurrence], now: datetime) -> Settled:
     over = swiftly.last_out(rows)
     if not over:
         return Settled()
-    good = {id_: runs for id_, runs in over.items() if all(run.state == RunState.SUCCESS for run in runs)}
+    states = {id_: {run.state for run in runs} for id_, runs in over.items()}
+    good = [id_ for id_, found in states.items() if found == {RunState.SUCCESS}]
+    going_on = [id_ for id_, found in states.items() if found == {RunState.SUCCESS, RunState.SCHEDULED}]
+    others = over.keys() - {*good, *going_on}
     settled = Settled()
     if good:
-        closings = [_closing(rows[id_], runs, now) for id_, runs in good.items()]
+        closings = [_closing(rows[id_], over[id_], now) for id_ in good]
         settled = _finished(rows, closings, transitions.swift_close(closings, now=now), now)
-    others = over.keys() - good.keys()
+    if going_on:
+        settled = merged(settled, _released([over[id_] for id_ in going_on], now))
     return merged(settled, settle(others, now=now)) if others else settled
+
+
+def _released(sequences: Sequence[Sequence[TaskRun]], now: datetime) -> Settled:
+    """The first of each that waits its turn. No lock: it is released while it waits, or was canceled."""
+    steps = [next(run.id for run in runs if run.state == RunState.SCHEDULED) for runs in sequences]
+    transitions.release(steps, now=now)
+    return Settled(released=tuple(steps))
 
 
 def _ending(item: Success, now: datetime) -> Ending:

@@ -16,7 +16,7 @@ from execution.cancel import cancel, cancel_runs
 from execution.claim import LEASE, Claim, Claimed, begin, claim
 from execution.outcome import Ending, Result
 from execution.report import Report, report
-from execution.settle import Settled
+from execution.settle import Settled, runs_of, settle
 from occurrences import transitions
 from occurrences.models import Attempt, Occurrence, TaskRun
 from occurrences.states import AttemptState
@@ -54,16 +54,20 @@ def reporting(harness: Harness, *items: Claim) -> Callable[[], Settled]:
 
 
 def assert_consistent(id_: Any) -> Occurrence:
-    """It is over, and its report tells what its rows say."""
+    """It is over, and its report tells what its rows say, as do the attempts."""
+    occurrence = assert_over(id_)
+    attempts = Attempt.objects.filter(run__occurrence=id_).order_by("run__position")
+    assert [attempt.state for attempt in attempts] == [run.state for run in runs_of([occurrence])]
+    return occurrence
+
+
+def assert_over(id_: Any) -> Occurrence:
     occurrence = Occurrence.objects.get(id=id_)
     assert occurrence.finished_at is not None, "nobody has settled it"
     assert occurrence.report is not None
     assert occurrence.report["outcome"] == occurrence.state
     told = [task["status"] for task in occurrence.report["tasks"]]
-    runs = TaskRun.objects.filter(occurrence=id_).order_by("position")
-    assert told == [run.state for run in runs]
-    attempts = Attempt.objects.filter(run__in=runs).order_by("run__position")
-    assert [attempt.state for attempt in attempts] == told
+    assert told == [run.state for run in runs_of([occurrence])]
     return occurrence
 
 
@@ -180,11 +184,7 @@ def test_a_member_that_succeeds_while_a_neighbour_s_failure_cancels_it_has_one_e
             partial(report, [ended(failing, Ending.FATAL)], now=harness.now),
             *(reporting(harness, item) for item in others),
         )
-        occurrence = Occurrence.objects.get(id=failing.run.occurrence_id)
-        assert (occurrence.state, occurrence.finished_at) == ("failed", harness.now)
-        assert occurrence.report is not None
-        told = [task["status"] for task in occurrence.report["tasks"]]
-        assert told == [run.state for run in occurrence.runs.order_by("position")]
+        assert assert_over(failing.run.occurrence_id).state == "failed"
         assert not Attempt.objects.filter(state="running").exists()
 
 
@@ -216,6 +216,28 @@ def test_a_member_canceled_while_the_other_ends_leaves_nobody_waiting(harness: H
         assert sum(len(result.finished) for result in results) == 1
         assert assert_consistent(first.run.occurrence_id).state == "completed"
         assert TaskRun.objects.get(id=second.run.id).state == "canceled"
+
+
+@pytest.mark.req("EXE-1", "EXE-10")
+def test_a_sequence_that_is_settled_and_canceled_while_a_step_ends_goes_on_or_ends(harness: Harness) -> None:
+    declare(3)
+    harness.sync()
+    harness.tick()
+    for canceled in [True, False] * (ROUNDS // 2):
+        first, *_ = fired(harness)
+        (item,) = claim([first.id], worker="w", now=harness.now).claims
+        id_ = first.occurrence_id
+        stop = partial(cancel, [id_], reason="operator", now=harness.now)
+        at_once(reporting(harness, item), stop if canceled else partial(settle, [id_], now=harness.now))
+
+        steps = TaskRun.objects.filter(occurrence=id_).order_by("position")[1:]
+        if canceled:
+            assert [step.state for step in steps] == ["canceled"] * 2
+            assert assert_over(id_).state == "canceled"
+        else:
+            released = [(step.state, step.available_at) for step in steps]
+            assert released == [("scheduled", harness.now), ("scheduled", None)]
+            stop()
 
 
 @pytest.mark.req("TSK-2")
