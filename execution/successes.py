@@ -34,6 +34,7 @@ class Success(NamedTuple):
 
 
 def succeed(items: Sequence[Success], *, now: datetime) -> Settled:
+    """Not inside a transaction with others at work: the look must come after the commit of the end."""
     alone = [item for item in items if item.claim.alone]
     beside = [item for item in items if not item.claim.alone]
     settled = _complete(alone, now) if alone else Settled()
