@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -29,41 +28,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
-import psycopg  # noqa: E402
-
+from benchmarks.stack import stack  # noqa: E402
 from tests.guardian import Guardian  # noqa: E402
-from tests.servers import make_folder, start_postgres, start_valkey  # noqa: E402
 
 CONCURRENCY = 2
 PATIENCE = 120.0
 SERVERS: dict[str, list[int]] = {"worker": [], "postgres": [], "redis": []}  # process ids
 COST: dict[str, float] = {}  # of the last measurement: milliseconds of processor time an item took
 LATENCIES = 200  # starts on an idle system
-
-
-@contextmanager
-def servers() -> Iterator[tuple[Path, Guardian]]:
-    """A migrated database and a broker for as long as it lasts; the folder holds both."""
-    guardian, folder = Guardian(), make_folder("punctual-bench-")
-    guardian.remove(folder)
-    try:
-        postgres, valkey = start_postgres(folder, guardian), start_valkey(folder, guardian)
-        SERVERS["postgres"], SERVERS["redis"] = [postgres.process.pid], [valkey.process.pid]
-        with psycopg.connect(postgres.url.replace("/punctual", "/postgres"), autocommit=True) as connection:
-            connection.execute("CREATE DATABASE punctual")
-        os.environ |= {
-            "DATABASE_URL": postgres.url,
-            "BROKER_URL": valkey.url,
-            "SECRET_KEY": secrets.token_urlsafe(64),
-            "DJANGO_SETTINGS_MODULE": "scheduler_project.settings",
-            "PUNCTUAL_APPS": "benchmarks.workload",
-            "PUNCTUAL_VAR": str(folder),
-            "LOG_LEVEL": "WARNING",
-            "TASK_EVENTS": "off",  # as bare Celery has it by default
-        }
-        yield folder, guardian
-    finally:
-        guardian.close()
 
 
 @contextmanager
@@ -342,17 +314,13 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--runs", type=int, default=2_000)
     options = parser.parse_args()
-    with servers() as (folder, guardian):
-        import django
-
-        django.setup()
-        from django.core.management import call_command
-
+    # Events are off, as bare Celery has it by default.
+    with stack(PUNCTUAL_APPS="benchmarks.workload", TASK_EVENTS="off") as (folder, guardian, postgres, redis):
+        SERVERS["postgres"], SERVERS["redis"] = [postgres], [redis]
         from jobs.clock import database_now
         from jobs.sync import sync
         from occurrences.models import Pool
 
-        call_command("migrate", verbosity=0)
         sync(database_now())
         Pool.objects.update_or_create(name="benchmark", defaults={"size": 10**6})
         try:
