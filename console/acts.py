@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from console.asking import asked_by
+from console.asking import ReasonForm, asked_by, why
 from jobs.clock import database_now
 from occurrences.models import Occurrence
 from occurrences.states import OCCURRENCE_ACTIVE, OCCURRENCE_FINAL, OccurrenceState
@@ -92,9 +92,10 @@ def act_on(request: HttpRequest, occurrence_id: UUID, name: str) -> HttpResponse
         raise Http404(f"nothing is called {name!r}")
     if not request.user.has_perm(act.permission):
         raise PermissionDenied
-    if request.method != "POST":
-        return asked_first(request, act, one)
-    changed, where = act.do(one.pk, asked_by(request), database_now())
+    reason = why(request)
+    if request.method != "POST" or not reason.is_valid():
+        return asked_first(request, act, one, reason)
+    changed, where = act.do(one.pk, asked_by(request, reason), database_now())
     if changed:
         messages.success(request, f"{act.label}: done.")
     else:
@@ -102,7 +103,7 @@ def act_on(request: HttpRequest, occurrence_id: UUID, name: str) -> HttpResponse
     return HttpResponseRedirect(reverse("admin:occurrences_occurrence_change", args=[where]))
 
 
-def asked_first(request: HttpRequest, act: Act, one: Occurrence) -> HttpResponse:
+def asked_first(request: HttpRequest, act: Act, one: Occurrence, reason: ReasonForm) -> HttpResponse:
     context = {
         **admin.site.each_context(request),
         "title": f"{act.label}: {one.job.name}",
@@ -112,6 +113,7 @@ def asked_first(request: HttpRequest, act: Act, one: Occurrence) -> HttpResponse
         "what": "occurrence",
         "facts": [("job", one.job.name), ("occurrence", one.shown_id), ("state", one.get_state_display())],
         "danger": act.danger,
+        "why": reason,
         "back": reverse("admin:occurrences_occurrence_change", args=[one.pk]),
     }
     return render(request, "console/confirm.html", context)

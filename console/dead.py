@@ -20,7 +20,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
-from console.asking import asked_by
+from console.asking import ReasonForm, asked_by, why
 from jobs.clock import database_now
 from jobs.display import instant
 from jobs.durations import duration
@@ -92,18 +92,19 @@ def deal(request: HttpRequest, name: str) -> HttpResponse:
     if not request.user.has_perm(DEALS):
         raise PermissionDenied
     act = ACTS[name]
-    if request.method != "POST":
-        return asked_first(request, act)
-    now = database_now()
-    dealt = act.do(wanted_in(request.POST, now), asked=asked_by(request), now=now)
+    now, reason = database_now(), why(request)
+    wanted = wanted_in(request.POST if request.method == "POST" else request.GET, now)
+    if request.method != "POST" or not reason.is_valid():
+        return asked_first(request, act, wanted, reason, now)
+    dealt = act.do(wanted, asked=asked_by(request, reason), now=now)
     level = messages.SUCCESS if dealt.count else messages.WARNING
     messages.add_message(request, level, f"{dealt.count} dead letters {act.done}.")
     return HttpResponseRedirect(reverse("console:dead"))
 
 
-def asked_first(request: HttpRequest, act: Act) -> HttpResponse:
-    now = database_now()
-    wanted = wanted_in(request.GET, now)
+def asked_first(
+    request: HttpRequest, act: Act, wanted: Wanted, reason: ReasonForm, now: datetime
+) -> HttpResponse:
     held = replace(wanted, before=wanted.before or now)
     facts = {key: value for key, value in filters(wanted).items() if key not in ("before", "runs")}
     if wanted.before:
@@ -118,6 +119,7 @@ def asked_first(request: HttpRequest, act: Act) -> HttpResponse:
         "facts": facts.items(),
         "held": filters(held).items(),
         "danger": act.do is purge_dead,
+        "why": reason,
         "back": reverse("console:dead"),
     }
     return render(request, "console/confirm.html", context)

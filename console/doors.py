@@ -4,7 +4,7 @@ Each door asks for its own permission, and does nothing before it has said how m
 bounded: a request looks at so many rows and not at more, and says where it stopped.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,10 +14,11 @@ from django import forms
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminRadioSelectWidget  # type: ignore[import-untyped]
 
+from console.chores import OFFERS, do, look
 from console.instants import InstantField, typed
+from console.shown import Done, Facts, Shown, at_least
 from jobs.display import Section, anchor, instant, list_url, zone_of
 from jobs.models import Job, Origin
 from occurrences.badges import state_badge
@@ -43,24 +44,6 @@ KEEPS_ALL = (
 )
 NOTHING_OLD = "Nothing is older than its retention; dead letters stay until somebody deals with them."
 Wish = Mapping[str, Any]
-Facts = list[tuple[str, object]]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What would be done. `said` stands for a count that is only known to be at least that."""
-
-    count: int
-    facts: Facts
-    said: str = ""
-    tables: Sequence[Section] = ()
-    hint: str = ""
-
-
-@dataclass(frozen=True)
-class Done:
-    count: int
-    message: SafeString | str
 
 
 @dataclass(frozen=True)
@@ -193,7 +176,8 @@ def do_replay(job: Job, wish: Wish, asked: Asked, now: datetime) -> Done:
     failed_only = wish["part"] == "failed"
     seen = min(wish.get("seen") or now, now)
     ids = chosen(job, _span(wish), failed_only=failed_only, seen=seen, now=now, most=MOST).ids
-    done = replay(ids, asked=asked, now=now, failed_only=failed_only, key=wish.get("key") or None)
+    told = {"job": job.name, "from": wish["since"].isoformat(), "to": wish["until"].isoformat()}
+    done = replay(ids, asked=asked, now=now, failed_only=failed_only, key=wish.get("key") or None, told=told)
     where = list_url("occurrences_occurrence", job__id__exact=job.pk, cause__exact="replay")
     made = len(done.made)
     return Done(made, format_html("{}: {} run again.", job.name, anchor(where, f"{made:,} occurrences")))
@@ -218,8 +202,12 @@ def do_prune(job: Job, _wish: Wish, asked: Asked, now: datetime) -> Done:
     return Done(count, pruned_message(job.name, count, more=kept is not None and kept.more))
 
 
-def at_least(count: int, *, more: bool) -> str:
-    return f"at least {count:,}" if more else f"{count:,}"
+def look_at_recover(job: Job, _wish: Wish, now: datetime) -> Shown:
+    return look(OFFERS["recover"], now, job)
+
+
+def do_recover(job: Job, _wish: Wish, asked: Asked, now: datetime) -> Done:
+    return do(OFFERS["recover"], asked, now, job)
 
 
 def pruned_message(whose: str, count: int, *, more: bool) -> str:
@@ -245,8 +233,12 @@ DOORS = {
         "Beats do the same by themselves, a few at a time.",
         NoForm, look_at_prune, do_prune, removed_too=True, danger=True,
     ),
+    "recover": Door(
+        OFFERS["recover"].label, OFFERS["recover"].permission, OFFERS["recover"].meaning,
+        NoForm, look_at_recover, do_recover,
+    ),
 }  # fmt: skip
-LABELS = {"backfill": "Backfill", "replay": "Replay a range", "prune": "Prune"}
+LABELS = {"backfill": "Backfill", "replay": "Replay a range", "recover": "Catch up", "prune": "Prune"}
 
 
 def offered(job: Job, request: HttpRequest) -> list[tuple[str, str]]:

@@ -13,23 +13,24 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from console.asking import asked_by
+from console.asking import ReasonForm, asked_by, why
+from console.chores import Offer
 from console.doors import (
     DOORS,
     LABELS,
     MOST_PRUNED,
     PRUNES,
     Door,
-    Shown,
-    at_least,
     held,
     pruned_message,
 )
+from console.shown import Done, Shown, at_least
 from jobs.clock import database_now
 from jobs.display import instant
 from jobs.errors import DefinitionError, PunctualError
 from jobs.models import Job
-from recovery.audit import Asked
+from recovery.audit import Asked, audited
+from recovery.models import Action
 from recovery.oldest import Keeps
 from recovery.retention import Gone, Outlook, keeping, outlook, prune_jobs
 from schedules import ScheduleError
@@ -50,9 +51,10 @@ def job_door(request: HttpRequest, job_id: UUID, name: str) -> HttpResponse:
         messages.error(request, f"“{job.name}” is not planned by beats any more.")
         return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
     form = door.form(job, now, request.POST if request.method == "POST" else _asked(request, door))
-    if request.method == "POST" and form.is_valid():
-        return _done(request, door, job, form, now)
-    return _page(request, name, door, job, form, now)
+    reason = why(request)
+    if request.method == "POST" and form.is_valid() and reason.is_valid():
+        return _done(request, door, job, form, asked_by(request, reason), now)
+    return _page(request, name, job, form, reason, now)
 
 
 def _asked(request: HttpRequest, door: Door) -> Any:
@@ -60,23 +62,36 @@ def _asked(request: HttpRequest, door: Door) -> Any:
     return request.GET if request.GET or not door.form.base_fields else None  # type: ignore[attr-defined]
 
 
-def _done(request: HttpRequest, door: Door, job: Job, form: forms.Form, now: datetime) -> HttpResponse:
+def _done(
+    request: HttpRequest, door: Door, job: Job, form: forms.Form, asked: Asked, now: datetime
+) -> HttpResponse:
     try:
-        done = door.do(job, form.cleaned_data, asked_by(request), now)
+        said(request, door.do(job, form.cleaned_data, asked, now))
     except (PunctualError, ScheduleError) as error:
         messages.error(request, f"{door.label}: {error}")
-    else:
-        messages.add_message(request, messages.SUCCESS if done.count else messages.WARNING, done.message)
     return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
 
 
+def said(request: HttpRequest, done: Done) -> None:
+    if done.trouble:
+        messages.error(request, done.trouble)
+    if done.count or not done.trouble:
+        messages.add_message(request, messages.SUCCESS if done.count else messages.WARNING, done.message)
+
+
 def _page(
-    request: HttpRequest, name: str, door: Door, job: Job, form: forms.Form, now: datetime
+    request: HttpRequest,
+    name: str,
+    job: Job,
+    form: forms.Form,
+    reason: ReasonForm,
+    now: datetime,
 ) -> HttpResponse:
+    door = DOORS[name]
     shown = _looked(door, job, form, now) if form.is_bound and form.is_valid() else None
     back = reverse("admin:jobs_job_change", args=[job.pk])
     context = {"title": f"{LABELS[name]}: {job.name}", "door": LABELS[name], "form": form, "back": back}
-    return _rendered(request, door, shown, context, held(form, now) if shown else [])
+    return rendered(request, door, shown, context | {"why": reason, "held": held(form, now) if shown else []})
 
 
 def _looked(door: Door, job: Job, form: forms.Form, now: datetime) -> Shown | None:
@@ -91,24 +106,20 @@ def _looked(door: Door, job: Job, form: forms.Form, now: datetime) -> Shown | No
     return None
 
 
-def _rendered(
-    request: HttpRequest,
-    door: Door,
-    shown: Shown | None,
-    context: dict[str, Any],
-    posts: list[tuple[str, str]],
+def rendered(
+    request: HttpRequest, door: Door | Offer, shown: Shown | None, context: dict[str, Any]
 ) -> HttpResponse:
     told = {
         **admin.site.each_context(request),
         "label": door.label,
         "meaning": door.meaning,
         "danger": door.danger,
-        "held": posts,
         "shown": shown,
     }
     if shown is not None:
-        plural = "occurrence" if shown.count == 1 else "occurrences"
-        told |= {"count": shown.count, "said": shown.said or f"{shown.count:,}", "what": plural}
+        one, many = shown.what
+        told |= {"count": shown.count, "said": shown.said or f"{shown.count:,}"}
+        told |= {"what": one if shown.count == 1 else many}
         told |= {"facts": shown.facts, "hint": shown.hint, "sections": shown.tables}
     return render(request, "console/door.html", told | context)
 
@@ -119,13 +130,13 @@ def prune_all(request: HttpRequest) -> HttpResponse:
     if not request.user.has_perm(PRUNES):
         raise PermissionDenied
     now, back = database_now(), reverse("admin:occurrences_occurrence_changelist")
-    if request.method == "POST":
-        done = _prune_all(asked_by(request), now)
-        level = messages.SUCCESS if done.pruned else messages.WARNING
-        messages.add_message(request, level, pruned_message("All jobs", done.pruned, more=done.more))
+    reason = why(request)
+    if request.method == "POST" and reason.is_valid():
+        gone = _prune_all(asked_by(request, reason), now)
+        said(request, Done(gone.pruned, pruned_message("All jobs", gone.pruned, more=gone.more)))
         return HttpResponseRedirect(back)
-    context = {"title": "Prune all jobs", "door": "Prune", "back": back}
-    return _rendered(request, DOORS["prune"], _look_at_all(now), context, [])
+    context = {"title": "Prune all jobs", "door": "Prune", "back": back, "why": reason}
+    return rendered(request, DOORS["prune"], _look_at_all(now), context)
 
 
 def _pages(now: datetime) -> Iterator[tuple[list[Keeps], bool]]:
@@ -140,13 +151,14 @@ def _pages(now: datetime) -> Iterator[tuple[list[Keeps], bool]]:
 
 
 def _prune_all(asked: Asked, now: datetime) -> Gone:
-    total, more, told = 0, False, {"jobs": "all"}
-    for jobs, more in _pages(now):
-        done = prune_jobs(jobs, asked=asked, now=now, told=told, most=MOST_PRUNED - total)
-        total += done.pruned
-        if total >= MOST_PRUNED:
-            return Gone(total, more=done.more or more)
-    return Gone(total, more=more)
+    left = False
+    with audited(Action.PRUNE, asked, now=now, details={"jobs": "all"}) as entry:
+        for jobs, more in _pages(now):
+            done = prune_jobs(jobs, entry=entry, most=MOST_PRUNED - entry.count)
+            left = more or done.more
+            if entry.count >= MOST_PRUNED:
+                break
+    return Gone(entry.count, more=left)
 
 
 def _look_at_all(now: datetime) -> Shown:

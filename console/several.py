@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 from django.utils.text import Truncator
 from django.views.decorators.http import require_http_methods
 
-from console.asking import asked_by
+from console.asking import ReasonForm, asked_by, why
 from jobs.admin.pressing import Outcome, pressed
 from jobs.buttons import PAUSE, RESUME, RUN_NOW, Button
 from jobs.models import Job
@@ -65,9 +65,10 @@ def act_on_jobs(request: HttpRequest, name: str) -> HttpResponse:
     if not request.user.has_perm(act.button.permission):
         raise PermissionDenied
     jobs = list(Job.objects.filter(pk__in=ids_in(request.POST or request.GET)).order_by("name"))
-    if request.method != "POST":
-        return asked_first(request, act, jobs)
-    reason = asked_by(request).reason
+    form = why(request)
+    if request.method != "POST" or not form.is_valid():
+        return asked_first(request, act, jobs, form)
+    reason = asked_by(request, form).reason
     page = admin.site.get_model_admin(Job)
     tell(request, act, [pressed(page, request, act.button, job, {"reason": reason}) for job in jobs])
     return HttpResponseRedirect(reverse(LIST))
@@ -83,7 +84,7 @@ def ids_in(asked: QueryDict) -> list[UUID]:
         raise BadRequest(f"jobs={asked.get('jobs', '')!r}: expected ids, separated by commas") from None
 
 
-def asked_first(request: HttpRequest, act: Act, jobs: Sequence[Job]) -> HttpResponse:
+def asked_first(request: HttpRequest, act: Act, jobs: Sequence[Job], form: ReasonForm) -> HttpResponse:
     fitting = [job for job in jobs if act.fits(job)]
     others = [job for job in jobs if not act.fits(job)]
     facts = [("jobs", named(fitting))] if fitting else []
@@ -98,6 +99,7 @@ def asked_first(request: HttpRequest, act: Act, jobs: Sequence[Job]) -> HttpResp
         "facts": facts,
         "held": [("jobs", ",".join(str(job.pk) for job in fitting))],
         "back": reverse(LIST),
+        "why": form,
     }
     return render(request, "console/confirm.html", context)
 

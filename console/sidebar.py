@@ -11,6 +11,7 @@ PAGES = (
     ("Runs", "play_circle", "admin:occurrences_taskrun_changelist", "occurrences.view_taskrun"),
     ("Attempts", "replay", "admin:occurrences_attempt_changelist", "occurrences.view_attempt"),
     ("Dead letters", "dangerous", "console:dead", "occurrences.view_taskrun"),
+    ("Recovery", "healing", "console:recovery", "occurrences.view_occurrence"),
     ("Pools", "select_check_box", "admin:occurrences_pool_changelist", "occurrences.view_pool"),
     ("Beats and workers", "favorite", "console:workers", "occurrences.view_occurrence"),
     ("Versions", "history", "admin:jobs_jobversion_changelist", "jobs.view_jobversion"),

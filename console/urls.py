@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import path
 
-from console import acts, dead, entering, pages, several
+from console import acts, dead, entering, pages, several, sweeping
 
 app_name = "console"
 urlpatterns = [
@@ -14,6 +14,8 @@ urlpatterns = [
     path("job/<uuid:job_id>/<slug:name>/", admin.site.admin_view(entering.job_door), name="job_door"),
     path("chosen-jobs/<slug:name>/", admin.site.admin_view(several.act_on_jobs), name="several"),
     path("prune/", admin.site.admin_view(entering.prune_all), name="prune_all"),
+    path("chores/", admin.site.admin_view(sweeping.recovery), name="recovery"),
+    path("chores/<slug:name>/", admin.site.admin_view(sweeping.chore), name="chore"),
     path("workers/", admin.site.admin_view(pages.workers), name="workers"),
     path("timeline/", admin.site.admin_view(pages.timeline), name="timeline"),
 ]

@@ -80,7 +80,7 @@ def visibility(visible: timedelta, longest: timedelta) -> Iterator[CheckMessage]
     if visible <= longest:
         yield checks.Warning(
             f"The broker gives a message out again after {format_duration(visible)}, but an attempt may take "
-            f"{format_duration(longest)}. A run is not started twice; another Celery task that takes as long is.",
+            f"{format_duration(longest)}. A run is not started twice; another Celery task would be.",
             hint="Raise BROKER_VISIBILITY_TIMEOUT, or lower the longest task_timeout.",
             id="punctual.W005",
         )

@@ -79,7 +79,7 @@ def dispatch(
     """
     if not run_ids:
         return Dispatched()
-    with _holding():
+    with holding():
         found = Outgoing(ready.read(ready.held(run_ids, lost_since)), chords=chords)
         return _send(found.ask() if bundles else found, clock=lambda: now)
 
@@ -119,14 +119,14 @@ def send(outgoing: Outgoing, *, clock: Clock) -> Dispatched:
     """
     if not outgoing.runs:
         return Dispatched()
-    with _holding():
+    with holding():
         mine = ready.hold(outgoing.runs)
         if len(mine) < len(outgoing.runs):
             outgoing = Outgoing(mine).ask()
         return _send(outgoing, clock=clock)
 
 
-def _holding() -> AbstractContextManager[object]:
+def holding() -> AbstractContextManager[object]:
     """Without row locks (SQLite) a transaction would keep everybody waiting for the broker, for nothing."""
     return transaction.atomic() if connection.features.has_select_for_update else nullcontext()
 

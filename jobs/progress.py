@@ -16,10 +16,16 @@ class Progress:
     done: int = 0
 
     def __call__(self, count: int) -> None:
+        drawn = self.done >= self.total  # to its end: it may turn out to be more than was expected
         self.done += count
-        if self.total and self.stream.isatty():
+        if not drawn and self.stream.isatty():
             self.stream.write(f"\r{bar(self.done, self.total, self.label)}{self._ending}")
             self.stream.flush()
+
+    def end(self) -> None:
+        """Ends the line also when it was less than expected: others did a part of it."""
+        if 0 < self.done < self.total and self.stream.isatty():
+            self.stream.write("\n")
 
     @property
     def _ending(self) -> str:

@@ -49,13 +49,14 @@ class Planned:
         return Planned(**{name: mine[name] + theirs[name] for name in mine})
 
 
-def plan_due(now: datetime, *, limit: int = BATCH) -> Planned:
+def plan_due(now: datetime, *, job: Job | None = None, limit: int = BATCH) -> Planned:
+    """Of all jobs, or of one."""
+    due = Cursor.objects.due(now).filter(job=job) if job else Cursor.objects.due(now)
     # A read first: on SQLite an empty tick must not take the write lock.
-    if not Cursor.objects.due(now).exists():
+    if not due.exists():
         return Planned()
     with transaction.atomic():
-        due = Cursor.objects.due(now).order_by("plan_at", "job_id")
-        locked = due.select_for_update(skip_locked=True, no_key=True)
+        locked = due.order_by("plan_at", "job_id").select_for_update(skip_locked=True, no_key=True)
         ids = locked.values_list(IdText("job_id"), flat=True)
         return _plan(cursors.read(list(ids[:limit])), now)
 

@@ -51,14 +51,14 @@ def _candidates(jobs: Collection[UUID], pools: Collection[str], limit: int) -> s
     Two questions and not one with OR: each is answered in the order of its own index.
     """
     columns = (IdText("id"), IdText("job_id"), "pool")
-    found = set(_heads(Q(job__any=jobs)).values_list(*columns)[:limit]) if jobs else set()
+    found = set(heads(Q(job__any=jobs)).values_list(*columns)[:limit]) if jobs else set()
     if free := {name: slots for name, slots in room(pools).items() if slots}:
         most = min(limit, sum(free.values()) + SPARE)
-        found |= set(_heads(Q(pool__in=free)).values_list(*columns)[:most])
+        found |= set(heads(Q(pool__in=free)).values_list(*columns)[:most])
     return found
 
 
-def _heads(whose: Q) -> OccurrenceQuerySet:
+def heads(whose: Q) -> OccurrenceQuerySet:
     """The first in line of each job that has nothing active; of jobs that may overlap, all."""
     same = {"job": OuterRef("job")}
     active = Occurrence.objects.active().filter(exclusive=True, **same)

@@ -19,11 +19,12 @@ from jobs.models import Job, Origin
 from jobs.scheduling import job_config, schedule_of
 from occurrences.ids import occurrence_id, repeat_id
 from occurrences.keeping import kept
-from occurrences.materialize import create_missing, new_occurrence
+from occurrences.materialize import new_occurrence
 from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.states import OccurrenceState
-from recovery.audit import Asked, note
+from recovery.audit import Asked, Entry, audited
 from recovery.models import Action, Pruned
+from recovery.replay import insert
 from recovery.span import Span
 from schedules import FixedDelay, Schedule
 
@@ -68,22 +69,24 @@ def backfill(  # noqa: PLR0913 - one request
     done = Backfilled(pruned_until=_pruned(job, span))
     until = min(span.until, settled or job.created_at, now)
     _refuse_too_many(schedule, span, until, most)
-    for batch in _batches(schedule.between(span.since - MICROSECOND, until)):
-        missing, existing = _without_row(job, batch)
-        shown = (*done.existing_at, *existing)[:SHOWN]
-        if missing and not dry_run:
-            # Due at once, and in their order, also across batches.
-            _write(job, config, missing, asked, now=now, run_at=now + done.made * MICROSECOND)
-        done = replace(
-            done,
-            instants=done.instants + len(batch),
-            made=done.made + len(missing),
-            existing=done.existing + len(existing),
-            first=done.first or (missing[0][0] if missing else None),
-            last=missing[-1][0] if missing else done.last,
-            existing_at=shown,
-        )
-        progress(len(batch))
+    details = {"job": job.name, "from": span.since.isoformat(), "to": span.until.isoformat()}
+    with audited(Action.BACKFILL, asked, now=now, details=details) as entry:
+        for batch in _batches(schedule.between(span.since - MICROSECOND, until)):
+            missing, existing = _without_row(job, batch)
+            made = len(missing)
+            if missing and not dry_run:
+                # Due at once, and in their order, also across batches.
+                made = _write(job, config, missing, entry, run_at=now + done.made * MICROSECOND)
+            done = replace(
+                done,
+                instants=done.instants + len(batch),
+                made=done.made + made,
+                existing=done.existing + len(batch) - made,
+                first=done.first or (missing[0][0] if missing else None),
+                last=missing[-1][0] if missing else done.last,
+                existing_at=(*done.existing_at, *existing)[:SHOWN],
+            )
+            progress(len(batch))
     return done
 
 
@@ -139,19 +142,21 @@ def _write(
     job: Job,
     config: Config,
     missing: Sequence[tuple[datetime, Occurrence | None]],
-    asked: Asked,
+    entry: Entry,
     *,
-    now: datetime,
     run_at: datetime,
-) -> None:
+) -> int:
+    """How many are new: somebody else may have filled in the same ones since they were read."""
+    asked, now = entry.asked, entry.now
     with transaction.atomic():
         there = _unpruned(missing)
-        create_missing(
+        rows = [
             _row(job, config, instant, there.get(instant), asked, now=now, run_at=run_at + n * MICROSECOND)
             for n, (instant, _) in enumerate(missing)
-        )
-        span = {"job": job.name, "from": missing[0][0].isoformat(), "to": missing[-1][0].isoformat()}
-        note(Action.BACKFILL, asked, count=len(missing), now=now, details=span)
+        ]
+        fresh = insert(rows)
+        entry.add(fresh)
+    return fresh
 
 
 def _unpruned(missing: Sequence[tuple[datetime, Occurrence | None]]) -> dict[datetime, Occurrence]:

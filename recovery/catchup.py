@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs.events import Event, emit
+from jobs.models import Job
 from occurrences import transitions
 from occurrences.behind import COMPRESSING, DOWNTIME, PAUSED
 from occurrences.models import Cursor, Occurrence
@@ -29,11 +30,13 @@ class CaughtUp:
     jobs: int = 0
     recovered: int = 0
     missed: int = 0
+    skipped: int = 0  # paused, or covered by a compressed run
 
 
-def catch_up(now: datetime, *, limit: int = BATCH) -> CaughtUp:
-    """Jobs whose planning is still behind wait: a strategy needs the whole list of missed instants."""
+def catch_up(now: datetime, *, job: Job | None = None, limit: int = BATCH) -> CaughtUp:
+    """Of all jobs, or of one. Jobs whose planning is still behind wait: a strategy needs the whole list."""
     late = Occurrence.objects.due(now).late(now).exclude(job__cursor__plan_at__lte=now)
+    late = late.filter(job=job) if job else late
     jobs = list(late.order_by("job_id").values_list("job_id", flat=True).distinct()[:limit])
     if not jobs:
         return CaughtUp()
@@ -54,6 +57,7 @@ def _dispose(jobs: Collection[UUID], now: datetime) -> CaughtUp:
         jobs=len(verdicts),
         recovered=sum(item.recovered for item in verdicts),
         missed=sum(len(item.miss) for item in verdicts),
+        skipped=sum(len(item.paused) + len(item.covered) for item in verdicts),
     )
 
 

@@ -16,7 +16,7 @@ from django.db.models import Count, Max, Min, Q
 from jobs.models import Task
 from occurrences import transitions
 from occurrences.models import Occurrence, Resolution, TaskRun, TaskRunQuerySet
-from recovery.audit import Asked, note
+from recovery.audit import Asked, audited
 from recovery.models import Action
 from recovery.replay import again, insert
 
@@ -38,6 +38,8 @@ class Wanted:
     def told(self) -> dict[str, Any]:
         """For the audit: what was asked for, as JSON."""
         given = {name: value for name, value in asdict(self).items() if value}
+        if not given:
+            return {"dead_letters": "all"}
         return {
             name: [str(id_) for id_ in value] if name == "ids" else str(value)
             for name, value in given.items()
@@ -114,36 +116,36 @@ def replay_dead(
 ) -> Dealt:
     """Each runs again as a new, linked occurrence of its one task, with a fresh idempotency key."""
     made: list[UUID] = []
-    for batch in _held_batches(wanted):
-        with transaction.atomic():
-            runs = _locked(batch)
-            parents = Occurrence.objects.select_related("job").in_bulk({run.occurrence_id for run in runs})
-            rows = [
-                again(parents[run.occurrence_id], [run.task_id], asked, now, uuid5(run.id, "replay"))
-                for run in runs
-            ]
-            insert(rows)
-            transitions.resolve([run.id for run in runs], Resolution.REPLAYED, now=now)
-            if runs:
-                note(Action.DLQ_REPLAY, asked, count=len(runs), now=now, details=wanted.told())
-        made += [row.id for row in rows]
-        progress(len(batch))
+    with audited(Action.DLQ_REPLAY, asked, now=now, details=wanted.told()) as entry:
+        for batch in _held_batches(wanted):
+            with transaction.atomic():
+                rows = _repeated(_locked(batch), asked, now)
+                entry.add(len(rows))
+            made += rows
+            progress(len(batch))
     return Dealt(len(made), tuple(made))
+
+
+def _repeated(runs: Collection[TaskRun], asked: Asked, now: datetime) -> list[UUID]:
+    parents = Occurrence.objects.select_related("job").in_bulk({run.occurrence_id for run in runs})
+    rows = [
+        again(parents[run.occurrence_id], [run.task_id], asked, now, uuid5(run.id, "replay")) for run in runs
+    ]
+    insert(rows)
+    transitions.resolve([run.id for run in runs], Resolution.REPLAYED, now=now)
+    return [row.id for row in rows]
 
 
 def purge_dead(
     wanted: Wanted, *, asked: Asked, now: datetime, progress: Progress = lambda _count: None
 ) -> Dealt:
     """They stay in the ledger as what they are, and count as dealt with."""
-    count = 0
-    for batch in _held_batches(wanted):
-        with transaction.atomic():
-            done = transitions.resolve(batch, Resolution.PURGED, now=now)
-            if done:
-                note(Action.DLQ_PURGE, asked, count=done, now=now, details=wanted.told())
-        count += done
-        progress(len(batch))
-    return Dealt(count)
+    with audited(Action.DLQ_PURGE, asked, now=now, details=wanted.told()) as entry:
+        for batch in _held_batches(wanted):
+            with transaction.atomic():
+                entry.add(transitions.resolve(batch, Resolution.PURGED, now=now))
+            progress(len(batch))
+    return Dealt(entry.count)
 
 
 def _held_batches(wanted: Wanted) -> Iterator[list[UUID]]:

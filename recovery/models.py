@@ -13,10 +13,14 @@ class Action(models.TextChoices):
     DLQ_REPLAY = "dlq_replay", "replay of dead letters"
     DLQ_PURGE = "dlq_purge", "purge of dead letters"
     PRUNE = "prune", "prune"
+    RECOVER = "recover", "catch-up"
+    REAP = "reap", "reap"
+    RESEND = "resend", "resend"
+    SETTLE = "settle", "settle"
 
 
 class Audit(models.Model):
-    """One request of an operator; rows are added, never changed."""
+    """One request of an operator. Its count rises with each transaction that does a part of it."""
 
     action = models.CharField(max_length=12, choices=Action)
     requested_by = models.CharField(max_length=200)
@@ -24,18 +28,23 @@ class Audit(models.Model):
     at = models.DateTimeField()
     count = models.PositiveIntegerField(help_text="How many rows it made or changed.")
     details = models.JSONField(default=dict, help_text="What was asked for.")
+    finished = models.BooleanField(help_text="No: under way, or broken off; what is counted is done.")
 
     class Meta:
         ordering = ["-id"]
         permissions = [
             ("backfill_job", "Can fill in past occurrences of a job"),
             ("prune_job", "Can delete what is older than a job's retention"),
+            ("recover_job", "Can catch up what was missed"),
+            ("reap_run", "Can take back what was abandoned"),
+            ("resend_run", "Can send unconfirmed messages again"),
+            ("settle_occurrence", "Can have occurrences settled that are over"),
         ]
         verbose_name = "audit entry"
         verbose_name_plural = "audit entries"
 
     def __str__(self) -> str:
-        return f"{self.action} of {self.count} by {self.requested_by}"
+        return f"{self.get_action_display()} by {self.requested_by}"
 
 
 class Counter(models.TextChoices):

@@ -1,7 +1,8 @@
 """An operator's wish about occurrences → canceled or skipped, with an audit entry (EXE-10, OCC-9)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -11,48 +12,55 @@ from execution.dispatch import dispatch
 from occurrences import transitions
 from occurrences.models import Occurrence
 from occurrences.states import OccurrenceState
-from recovery.audit import Asked, note
+from recovery.audit import Asked, audited
 from recovery.models import Action
 from recovery.replay import Progress, batches
 
 REASON = "operator"
+Told = Mapping[str, Any] | None
 
 
 def cancel_occurrences(
-    ids: Collection[UUID], *, asked: Asked, now: datetime, progress: Progress = lambda _count: None
+    ids: Collection[UUID],
+    *,
+    asked: Asked,
+    now: datetime,
+    told: Told = None,
+    progress: Progress = lambda _count: None,
 ) -> int:
-    """What is active ends; whoever waited for its slot starts."""
-    total = 0
-    for batch in batches(sorted(ids)):
-        with transaction.atomic():
-            ended = cancel(batch, reason=REASON, now=now)
-            _note(Action.CANCEL, asked, [*ended.finished], now)
-        dispatch(ended.released, now=now)
-        total += len(ended.finished)
-        progress(len(batch))
-    return total
+    """What is active ends; whoever waited for its slot starts. `told`: the filter that chose them."""
+    with audited(Action.CANCEL, asked, now=now, details=told or _named(ids)) as entry:
+        for batch in batches(sorted(ids)):
+            with transaction.atomic():
+                ended = cancel(batch, reason=REASON, now=now)
+                entry.add(len(ended.finished))
+            dispatch(ended.released, now=now)
+            progress(len(batch))
+    return entry.count
 
 
 def skip_occurrences(
-    ids: Collection[UUID], *, asked: Asked, now: datetime, progress: Progress = lambda _count: None
+    ids: Collection[UUID],
+    *,
+    asked: Asked,
+    now: datetime,
+    told: Told = None,
+    progress: Progress = lambda _count: None,
 ) -> int:
     """What is planned or waits is not run; the schedule goes on."""
-    total = 0
-    for batch in batches(sorted(ids)):
-        with transaction.atomic():
-            waiting = _waiting(batch)
-            total += transitions.skip(waiting, reason=REASON, now=now)
-            _note(Action.SKIP, asked, waiting, now)
-        progress(len(batch))
-    return total
+    with audited(Action.SKIP, asked, now=now, details=told or _named(ids)) as entry:
+        for batch in batches(sorted(ids)):
+            with transaction.atomic():
+                entry.add(transitions.skip(_waiting(batch), reason=REASON, now=now))
+            progress(len(batch))
+    return entry.count
 
 
 def _waiting(ids: Collection[UUID]) -> list[UUID]:
-    """Held: what is skipped is what the audit names, whoever fires at this moment."""
+    """Held: what is skipped is what the audit counts, whoever fires at this moment."""
     rows = Occurrence.objects.filter(id__any=ids, state__in=(OccurrenceState.PENDING, OccurrenceState.QUEUED))
     return list(rows.order_by("id").select_for_update(no_key=True).values_list("id", flat=True))
 
 
-def _note(action: Action, asked: Asked, ids: Collection[UUID], now: datetime) -> None:
-    if ids:
-        note(action, asked, count=len(ids), now=now, details={"occurrences": [str(id_) for id_ in ids]})
+def _named(ids: Iterable[UUID]) -> dict[str, Any]:
+    return {"occurrences": [str(id_) for id_ in sorted(ids)]}

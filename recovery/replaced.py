@@ -11,15 +11,18 @@ from django.db.models import Exists, OuterRef
 from execution.cancel import cancel
 from execution.settle import Settled
 from jobs.config import Overlap
-from occurrences.models import Occurrence
+from occurrences.models import Occurrence, OccurrenceQuerySet
 
 BATCH = 200
 
 
 def end_replaced(now: datetime, *, limit: int = BATCH) -> Settled:
+    ids = list(replaced().order_by("id").values_list("id", flat=True)[:limit])
+    return cancel(ids, reason="replaced", now=now) if ids else Settled()
+
+
+def replaced() -> OccurrenceQuerySet:
     newer = Occurrence.objects.waiting().filter(
         job=OuterRef("job"), reason="overlap", config__overlap=Overlap.REPLACE.value
     )
-    replaced = Occurrence.objects.active().filter(Exists(newer), exclusive=True)
-    ids = list(replaced.order_by("id").values_list("id", flat=True)[:limit])
-    return cancel(ids, reason="replaced", now=now) if ids else Settled()
+    return Occurrence.objects.active().filter(Exists(newer), exclusive=True)

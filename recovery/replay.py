@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from django.db import transaction
@@ -21,7 +22,7 @@ from occurrences.keeping import kept
 from occurrences.materialize import create_missing, new_occurrence
 from occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
 from occurrences.states import OCCURRENCE_FINAL, RunState
-from recovery.audit import Asked, note
+from recovery.audit import Asked, audited
 from recovery.models import Action
 
 BATCH = 500
@@ -38,33 +39,35 @@ class Replayed:
     refused: int = 0
 
 
-def replay(
+def replay(  # noqa: PLR0913 - one request
     ids: Iterable[UUID],
     *,
     asked: Asked,
     now: datetime,
     failed_only: bool = False,
     key: str | None = None,
+    told: Mapping[str, Any] | None = None,
     progress: Progress = lambda _count: None,
 ) -> Replayed:
-    """`failed_only` runs the tasks that did not succeed; `key` identifies the request."""
+    """`failed_only` runs the tasks that did not succeed; `key` identifies the request, and `told` is for
+    the audit: the filter that chose the ids."""
     request = key or str(uuid4())
     order = {id_: place for place, id_ in enumerate(dict.fromkeys(ids))}
+    named = told or {"of": [str(id_) for id_ in order]}
+    details = {"key": request, "failed_only": failed_only, **named}
     made: list[UUID] = []
-    for batch in batches(order):
-        with transaction.atomic():
-            rows = [
-                again(parent, tasks, asked, now, uuid5(parent.id, f"replay:{request}"))
-                for parent, tasks in _repeatable(_parents(batch, order), failed_only=failed_only)
-            ]
-            for row in rows:
-                row.run_at += order[_parent(row)] * MICROSECOND
-            if fresh := insert(rows):
-                of = [str(row.parent_id) for row in rows]
-                details = {"key": request, "failed_only": failed_only, "of": of}
-                note(Action.REPLAY, asked, count=fresh, now=now, details=details)
-        made += [row.id for row in rows]
-        progress(len(batch))
+    with audited(Action.REPLAY, asked, now=now, details=details) as entry:
+        for batch in batches(order):
+            with transaction.atomic():
+                rows = [
+                    again(parent, tasks, asked, now, uuid5(parent.id, f"replay:{request}"))
+                    for parent, tasks in _repeatable(_parents(batch, order), failed_only=failed_only)
+                ]
+                for row in rows:
+                    row.run_at += order[_parent(row)] * MICROSECOND
+                entry.add(insert(rows))
+            made += [row.id for row in rows]
+            progress(len(batch))
     return Replayed(tuple(made), refused=len(order) - len(made))
 
 
@@ -121,9 +124,9 @@ def insert(rows: Sequence[Occurrence]) -> int:
     return len(rows) - known
 
 
-def batches(ids: Iterable[UUID], size: int = BATCH) -> Iterator[list[UUID]]:
+def batches(ids: Iterable[UUID]) -> Iterator[list[UUID]]:
     rest = iter(ids)
-    while batch := list(islice(rest, size)):
+    while batch := list(islice(rest, BATCH)):
         yield batch
 
 

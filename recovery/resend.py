@@ -26,23 +26,31 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Resent:
+    """Of `unsent` and `lost` ones, so many are `sent`, and so many `failed`: the broker did not take them."""
+
     unsent: int = 0
     lost: int = 0
+    sent: int = 0
+    failed: int = 0
 
 
 def resend(now: datetime, *, limit: int = BATCH) -> Resent:
-    unsent = _ids(TaskRun.objects.unsent(now - UNSENT_AFTER).order_by("available_at"), limit)
-    lost_since = now - limits().lost_after
-    lost = _lost(lost_since, limit)
-    if unsent or lost:
-        sent = dispatch([*unsent, *lost], now=now, chords=False, lost_since=lost_since).sent
-        if sent:
-            emit(Event.RUN_RESENT, unsent=len(unsent), lost=len(lost), sent=sent)
-    return Resent(len(unsent), len(lost))
+    unsent, lost = _ids(unconfirmed(now).order_by("available_at"), limit), lost_messages(now, limit=limit)
+    if not unsent and not lost:
+        return Resent()
+    told = dispatch([*unsent, *lost], now=now, chords=False, lost_since=_lost_since(now))
+    if told.sent:
+        emit(Event.RUN_RESENT, unsent=len(unsent), lost=len(lost), sent=told.sent)
+    return Resent(len(unsent), len(lost), told.sent, told.failed)
 
 
-def _lost(since: datetime, limit: int) -> list[UUID]:
+def unconfirmed(now: datetime) -> TaskRunQuerySet:
+    return TaskRun.objects.unsent(now - UNSENT_AFTER)
+
+
+def lost_messages(now: datetime, *, limit: int = BATCH) -> list[UUID]:
     """Queue by queue: one with a long backlog must not hide what another has lost."""
+    since = _lost_since(now)
     rows = TaskRun.objects.unclaimed(since).order_by("dispatched_at")
     lost: list[UUID] = []
     past: dict[str, datetime] = {}
@@ -50,21 +58,27 @@ def _lost(since: datetime, limit: int) -> list[UUID]:
     while more and len(lost) < limit:
         others = rows.exclude(policy__queue__in=list(past)) if past else rows
         found = list(others.values_list("id", "policy__queue", "dispatched_at")[:limit])
-        fresh = {queue for _, queue, _ in found} - past.keys()
-        past |= {queue: _past(queue, since) for queue in fresh}
+        fresh = sorted({queue for _, queue, _ in found} - past.keys())
+        for queue in fresh:
+            if (until := _past(queue, since)) is None:
+                return lost  # whoever does not answer is not asked again: each time it may be waited for
+            past[queue] = until
         lost += [id_ for id_, queue, sent in found if sent is not None and sent <= past[queue]]
         more = len(found) == limit and bool(fresh)
     return lost[:limit]
 
 
-def _past(queue: str, since: datetime) -> datetime:
-    """What was sent there until then is not there any more."""
+def _past(queue: str, since: datetime) -> datetime | None:
+    """What was sent there until then is not there any more. None: the broker does not answer."""
     waiting = backlog(queue)
-    if waiting == 0:
-        return since
-    coming = next_runs(queue) if waiting else ()  # None: the broker does not answer
-    sent = TaskRun.objects.filter(id__in=coming).aggregate(at=Min("dispatched_at"))["at"]
+    if not waiting:
+        return None if waiting is None else since
+    sent = TaskRun.objects.filter(id__in=next_runs(queue)).aggregate(at=Min("dispatched_at"))["at"]
     return min(sent - SIDE_BY_SIDE, since) if sent else NEVER
+
+
+def _lost_since(now: datetime) -> datetime:
+    return now - limits().lost_after
 
 
 def _ids(rows: TaskRunQuerySet, limit: int) -> list[UUID]:

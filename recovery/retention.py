@@ -4,7 +4,7 @@ Beats do it by themselves, a few rows at a time (`pruning`); this is for whoever
 instant does not come back: the cursor has passed it. Dead letters nobody has dealt with stay.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from jobs.models import Job
 from jobs.scheduling import job_config
 from occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
 from occurrences.states import OCCURRENCE_FINAL
-from recovery.audit import Asked, note
+from recovery.audit import Asked, Entry, audited
 from recovery.erasing import dead_letters_of, erase
 from recovery.models import Action
 from recovery.oldest import Keeps, Old, oldest
@@ -63,7 +63,8 @@ def prune(
     if cutoff is None:
         return None
     told = {"job": job.name, "older_than": cutoff.isoformat()}
-    done = prune_jobs([Keeps(job.id, cutoff)], asked=asked, now=now, told=told, most=most, progress=progress)
+    with audited(Action.PRUNE, asked, now=now, details=told) as entry:
+        done = prune_jobs([Keeps(job.id, cutoff)], entry=entry, most=most, progress=progress)
     return Kept(job.name, cutoff, done.pruned, more=done.more)
 
 
@@ -76,19 +77,17 @@ class Gone:
 def prune_jobs(
     jobs: Sequence[Keeps],
     *,
-    asked: Asked,
-    now: datetime,
-    told: Mapping[str, object],
+    entry: Entry,
     most: int | None = None,
     progress: Progress = lambda _count: None,
 ) -> Gone:
-    """`jobs` in the order of their ids; `told` is for the audit."""
+    """A part of the request that `entry` is about; `jobs` in the order of their ids."""
     cutoffs = {one.job_id: one.cutoff for one in jobs}
     total = 0
     while most is None or total < most:
         size = BATCH if most is None else min(BATCH, most - total)
         rows = oldest(jobs, size)
-        gone = _erased([row for row in rows if row.over(cutoffs[row.job_id])], asked, now, told)
+        gone = _erased([row for row in rows if row.over(cutoffs[row.job_id])], entry)
         total += gone
         progress(gone)
         if len(rows) < size:
@@ -97,11 +96,10 @@ def prune_jobs(
     return Gone(total, more=bool(oldest(jobs, 1)))
 
 
-def _erased(rows: Sequence[Old], asked: Asked, now: datetime, told: Mapping[str, object]) -> int:
+def _erased(rows: Sequence[Old], entry: Entry) -> int:
     with transaction.atomic():
         done = sum(erase(rows, waits=True).values())
-        if done:
-            note(Action.PRUNE, asked, count=done, now=now, details=told)
+        entry.add(done)
     return done
 
 

@@ -8,9 +8,10 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from execution.dispatch import BROKER_ERRORS
+from execution.dispatch import BROKER_ERRORS, Dispatched
 from execution.messages import settle_message
 from jobs.events import Event, emit
 from occurrences import transitions
@@ -21,19 +22,30 @@ BATCH = 200
 PATIENCE = timedelta(seconds=30)
 
 
-def ask_to_settle(now: datetime, *, just_ended: Collection[UUID] = (), limit: int = BATCH) -> int:
+def ask_to_settle(now: datetime, *, just_ended: Collection[UUID] = (), limit: int = BATCH) -> Dispatched:
     """`just_ended` were ended by this very sweep: their hooks need not wait."""
     owed = [*_ids(unsettled(now), limit), *_ids(unfinalized(now, just_ended), limit)]
-    if not owed:
-        return 0
-    # Before the messages: with nobody to take them, the next sweeps must not pile up more.
-    transitions.ask(owed, now=now)
+    mine = _asking(owed, now) if owed else []
+    sent = 0
     try:
-        for id_ in owed:
+        for id_ in mine:
             settle_message(id_).apply_async()
+            sent += 1
     except BROKER_ERRORS as error:
-        emit(Event.RUN_DISPATCH_FAILED, unsent=len(owed), error=type(error).__name__)
-    return len(owed)
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(mine) - sent, error=type(error).__name__)
+    return Dispatched(sent=sent, failed=len(mine) - sent)
+
+
+def _asking(owed: Collection[UUID], now: datetime) -> list[UUID]:
+    """Marked before their messages: with nobody to take those, the next sweeps must not pile up more.
+
+    What another sweep asks about at this moment, or a worker settles, is left to it.
+    """
+    with transaction.atomic():
+        rows = Occurrence.objects.filter(_unasked(now), id__in=owed).order_by("id")
+        mine = list(rows.select_for_update(skip_locked=True, no_key=True).values_list("id", flat=True))
+        transitions.ask(mine, now=now)
+    return mine
 
 
 def unsettled(now: datetime) -> OccurrenceQuerySet:

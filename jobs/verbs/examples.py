@@ -47,9 +47,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "dlq purge": ("dlq purge --older-than 30d --dry-run", "dlq purge --older-than 30d"),
     "ledger verify": ("ledger verify", "ledger verify --job nightly-etl --from 2026-01-01"),
     "backfill": ("backfill nightly-etl --from 2026-01-01 --to 2026-01-31 --dry-run",),
-    "prune": ("prune --dry-run", "prune --job nightly-etl"),
-    "recover": ("recover", "recover --json"),
-    "reap": ("reap", "reap --json"),
+    "prune": ("prune --dry-run", "prune --job nightly-etl --reason 'the disk is full'"),
+    "recover": ("recover --dry-run", "recover --job nightly-etl --reason 'the beats were off'"),
+    "reap": ("reap --dry-run", "reap --reason 'a host died' --json"),
+    "resend": ("resend --dry-run", "resend --reason 'the broker was emptied'"),
+    "settle": ("settle --dry-run", "settle --reason 'workers were restarted'"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Verbs of one word: backfill, prune, recover, reap."""
+"""Verbs of one word: backfill, prune, recover, reap, resend, settle."""
 
 import sys
 from argparse import ArgumentParser
@@ -12,13 +12,13 @@ from jobs.clock import database_now
 from jobs.models import Job
 from jobs.progress import Progress
 from jobs.verbs import Answer, Options, Row, Verb
-from occurrences.materialize import plan_due
-from occurrences.models import Cursor, Occurrence
-from recovery import sweep
-from recovery.audit import Asked
+from recovery import chores
+from recovery.audit import Asked, audited
 from recovery.backfill import backfill
-from recovery.catchup import CaughtUp, catch_up
-from recovery.retention import cutoff_of, prunable, prune
+from recovery.chores import Chore, perform
+from recovery.models import Action
+from recovery.oldest import Keeps
+from recovery.retention import cutoff_of, prunable, prune_jobs
 from recovery.span import Span
 from recovery.verbs.acting import acting
 from recovery.verbs.reading import asked, asking, instant
@@ -54,52 +54,50 @@ def prune_arguments(parser: ArgumentParser) -> None:
 
 def prune_all(options: Options) -> Answer:
     jobs = [control.get(options["job"])] if options["job"] else Job.objects.order_by("name").iterator()
-    rows = _pruned(iter(jobs), database_now(), asked(options), dry_run=options["dry_run"])
+    told = {"job": options["job"]} if options["job"] else {"jobs": "all"}
+    rows = _pruned(iter(jobs), database_now(), asked(options), told, dry_run=options["dry_run"])
     return Answer(rows, _pairs)
 
 
-def _pruned(jobs: Iterator[Job], now: datetime, by: Asked, *, dry_run: bool) -> Iterator[Row]:
-    for job in jobs:
-        cutoff = cutoff_of(job, now)
-        if cutoff is None:
-            continue
-        count = prunable(job, cutoff).count()
-        if count and not dry_run:
-            kept = prune(job, asked=by, now=now, progress=Progress(sys.stderr, count, job.name))
-            count = kept.pruned if kept else 0
-        if count:
-            yield {"job": job.name, "older_than": cutoff.isoformat(), "occurrences": count}
+def _pruned(jobs: Iterator[Job], now: datetime, by: Asked, told: Row, *, dry_run: bool) -> Iterator[Row]:
+    """One request, however many jobs."""
+    with audited(Action.PRUNE, by, now=now, details=told) as entry:
+        for job in jobs:
+            cutoff = cutoff_of(job, now)
+            if cutoff is None:
+                continue
+            count = prunable(job, cutoff).count()
+            if count and not dry_run:
+                bar = Progress(sys.stderr, count, job.name)
+                count = prune_jobs([Keeps(job.id, cutoff)], entry=entry, progress=bar).pruned
+            if count:
+                yield {"job": job.name, "older_than": cutoff.isoformat(), "occurrences": count}
 
 
-def dry(parser: ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only say how many it would look at")
+def recover_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--job", help="only this job")
+    acting(parser)
 
 
-def recover(options: Options) -> Answer:
-    """Plan what is owed and apply the strategies, as every tick does."""
-    now = database_now()
+def _chore(chore: Chore, label: str, options: Options) -> Answer:
+    """Everything that is outstanding, counted first; a broker that refuses is told by the exit code."""
+    now, name = database_now(), options.get("job")
+    job = control.get(name) if name else None
+    found = chore.outstanding(now, job)
     if options["dry_run"]:
-        behind, late = Cursor.objects.due(now).count(), Occurrence.objects.due(now).late(now).count()
-        return Answer([{"jobs_to_plan": behind, "late": late}], _pairs, single=True)
-    planned, absorbed, caught = 0, 0, CaughtUp()
-    while (step := plan_due(now)).jobs:
-        planned, absorbed = planned + step.instants, absorbed + step.absorbed
-    while (found := catch_up(now)) != CaughtUp():
-        caught = CaughtUp(
-            caught.jobs + found.jobs, caught.recovered + found.recovered, caught.missed + found.missed
-        )
-        if not found.jobs:
-            break
-    return Answer([{"planned": planned, "in_ranges": absorbed} | asdict(caught)], _pairs, single=True)
+        return Answer([found], _pairs, single=True)
+    bar = Progress(sys.stderr, sum(found.values()), label)
+    told = perform(chore, asked=asked(options), now=now, job=job, progress=bar)
+    bar.end()
+    refused = {"failed": told.failed} if chore.sends else {}
+    closing = REFUSED.format(told.failed) if told.failed else ""
+    return Answer([told.done | refused], _pairs, closing, single=True, exit_code=lambda: int(told.failed > 0))
 
 
-def reap(options: Options) -> Answer:
-    """One sweep: expired claims, overdue occurrences, unsent messages, unsettled ones, old rows."""
-    step = sweep.outstanding if options["dry_run"] else sweep.run_once
-    return Answer([asdict(step(database_now()))], _pairs, single=True)
-
-
+REFUSED = "the broker did not take {} messages; they stay marked, and beats go on trying"
 BACKFILL = Verb("backfill", "", backfill_one, backfill_arguments)
 PRUNE = Verb("prune", "", prune_all, prune_arguments)
-RECOVER = Verb("recover", "", recover, dry)
-REAP = Verb("reap", "", reap, dry)
+RECOVER = Verb("recover", "", partial(_chore, chores.RECOVER, "catching up"), recover_arguments)
+REAP = Verb("reap", "", partial(_chore, chores.REAP, "taking back"), acting)
+RESEND = Verb("resend", "", partial(_chore, chores.RESEND, "sending"), acting)
+SETTLE = Verb("settle", "", partial(_chore, chores.SETTLE, "asking"), acting)

@@ -153,6 +153,7 @@ def replay_some(options: Options) -> Answer:
         now=database_now(),
         failed_only=options["failed_only"],
         key=options["key"],
+        told=_told(options),
         progress=Progress(sys.stderr, len(ids), "replayed"),
     )
     closing = f"{len(done.made)} replayed, {done.refused} refused"
@@ -175,9 +176,16 @@ def skip(options: Options) -> Answer:
 
 def _ended(options: Options, done: str, rows: OccurrenceQuerySet, step: Callable[..., int]) -> Answer:
     def do(doing: Doing) -> int:
-        return step(_ids(rows.order_by("id")), **vars(doing))
+        return step(_ids(rows.order_by("id")), told=_told(options), **vars(doing))
 
     return acted(options, done, count=rows.count, do=do)
+
+
+def _told(options: Options) -> Row | None:
+    """The filter, for the audit; None when ids were named."""
+    filters = {"job": "job", "state": "state", "from": "since", "to": "until"}
+    given = {name: options[option] for name, option in filters.items() if options[option]}
+    return None if options["ids"] else given
 
 
 def _ids(rows: OccurrenceQuerySet) -> list[UUID]:

@@ -134,6 +134,7 @@ def test_a_running_one_is_canceled_after_a_question(site: str) -> None:
         page.click("a:has-text('Cancel…')")
         assert "Nothing has happened yet" in page.inner_text("#content-main")
         assert Occurrence.objects.get().state == OccurrenceState.RUNNING
+        page.fill("#id_reason", "the wrong file")
         page.click("#content-main button:has-text('Cancel 1')")
         page.wait_for_selector("text=Cancel: done.")
     assert Occurrence.objects.get().state == OccurrenceState.CANCELED
@@ -148,6 +149,7 @@ def test_dead_letters_are_purged_after_their_count_was_shown(site: str) -> None:
         assert TROUBLE in page.inner_text("#content-main")
         page.click("td a:has-text('Purge…')")
         assert page.inner_text("[data-count]") == "1"
+        page.fill("#id_reason", "the disk was replaced")
         page.click("#content-main button:has-text('Purge 1')")
         page.wait_for_selector("text=1 dead letters are purged.")
         assert page.inner_text("#pulse [data-counter=dead] b") == "0"
@@ -266,6 +268,35 @@ def test_a_range_of_the_past_is_filled_in_after_its_count_was_shown(site: str) -
         page.wait_for_selector("text=are filled in")
     assert Occurrence.objects.filter(cause="backfill", request_reason="the source was late").count() == 4
     assert LogEntry.objects.get().change_message == "the source was late"
+
+
+@pytest.mark.usefixtures("groups")
+def test_what_nobody_fired_in_time_is_caught_up_from_one_page_with_a_reason(site: str) -> None:
+    now = database_now()
+    job = make_job("nightly etl", now - timedelta(days=1))
+    make_task(job)
+    late = make_occurrence(job, now - 9 * MINUTE, OccurrenceState.PENDING, late_at=now - 8 * MINUTE)
+    Cursor.objects.update_or_create(job=job, defaults={"settled_until": now, "plan_at": now + 9 * MINUTE})
+    with browser_page() as page:
+        log_in(page, site, "/admin/", group="Punctual: operators")
+        page.click("nav a:has-text('Recovery')")
+        assert "1 occurrences nobody fired in time" in page.inner_text("tr[data-chore='Catch up']")
+        assert "nothing" in page.inner_text("tr[data-chore=Reap]")
+        page.click("a:has-text('Catch up…')")
+        assert page.inner_text("[data-count]") == "1"
+        page.click("button:has-text('Catch up 1')")
+        assert page.evaluate("document.querySelector('#id_reason').validity.valueMissing"), "not sent"
+        page.evaluate("document.querySelector('#id_reason').required = false")
+        page.click("button:has-text('Catch up 1')")
+        page.wait_for_selector("text=expected a few words that say why")
+        late.refresh_from_db()
+        assert late.cause == "schedule"
+        page.fill("#id_reason", "the beats were off")
+        page.click("button:has-text('Catch up 1')")
+        page.wait_for_selector("text=1 run after all")
+    late.refresh_from_db()
+    assert late.cause == "recovery"
+    assert LogEntry.objects.get().change_message == "the beats were off"
 
 
 def test_jobs_chosen_in_the_list_are_paused_together_after_their_count_was_shown(site: str) -> None:

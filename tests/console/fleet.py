@@ -38,8 +38,8 @@ DEFINITIONS = (
     """,
     "UPDATE occurrences_cursor SET settled_until = %(now)s",
     """
-    INSERT INTO recovery_audit (action, requested_by, reason, at, count, details)
-    SELECT 'replay', 'ada', 'the disk was replaced', %(now)s - n * interval '1 minute', 3, '{}'
+    INSERT INTO recovery_audit (action, requested_by, reason, at, count, details, finished)
+    SELECT 'replay', 'ada', 'the disk was replaced', %(now)s - n * interval '1 minute', 3, '{}', true
     FROM generate_series(1, %(jobs)s) n
     """,
     """

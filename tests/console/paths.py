@@ -30,6 +30,7 @@ def lists() -> dict[str, str]:
     own = {
         "timeline": reverse("console:timeline"),
         "dead letters": reverse("console:dead"),
+        "recovery": reverse("console:recovery"),
         "workers": reverse("console:workers"),
     }
     return {"overview": reverse("admin:index"), **own, **named}
@@ -46,6 +47,8 @@ def doors() -> dict[str, str]:
     found = {
         "a new job": reverse("admin:jobs_job_add"),
         "dead letters, purge": reverse("console:deal", args=["purge"]),
+        "recovery, reap": reverse("console:chore", args=["reap"]),
+        "recovery, catch up": reverse("console:chore", args=["recover"]),
     }
     job = Job.objects.filter(origin="admin").first()
     if job is not None:

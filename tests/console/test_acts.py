@@ -68,7 +68,7 @@ def test_a_replay_leads_to_what_it_made(root: Client) -> None:
 
 def test_one_that_has_gone_on_is_left_alone(root: Client) -> None:
     one = an_occurrence(S.COMPLETED)
-    answer = root.post(path(one, "cancel"), follow=True)
+    answer = root.post(path(one, "cancel"), {"reason": "too slow"}, follow=True)
     assert "it had gone on meanwhile" in answer.content.decode()
     assert Occurrence.objects.get().state == S.COMPLETED
 

@@ -14,7 +14,7 @@ from console.admin import attach_ledger
 from jobs.models import Job, JobVersion
 from occurrences.models import Cursor, Pool, TaskRun
 from occurrences.states import OccurrenceState
-from recovery.audit import Asked, note
+from recovery.audit import Asked, audited
 from recovery.models import Action
 from tests.console.ledgers import fill
 from tests.console.pages import page, queries
@@ -55,10 +55,15 @@ def test_a_list_costs_the_same_queries_for_few_rows_and_many(root: Client, path:
     assert len(counts) == 1, "the counters of every page, and nothing else"
 
 
+def audit(reason: str, now: datetime) -> None:
+    with audited(Action.REPLAY, Asked("ada", reason), now=now, details={}) as entry:
+        entry.add(1)
+
+
 def test_every_page_costs_the_same_queries_for_few_rows_and_many(root: Client, now: datetime) -> None:
     """The bound is what the dearest page costs today; a page that reads row by row passes it at once."""
     fill("small", now)
-    note(Action.REPLAY, Asked("ada", "the disk was replaced"), count=1, now=now, details={})
+    audit("the disk was replaced", now)
     # Of the same rows both times: there will be others that come before them.
     paths = {**lists(), **narrowed(), **pages(), **doors()}
     few = {name: len(queries(root, path)) for name, path in paths.items()}
@@ -84,7 +89,7 @@ def grow(now: datetime) -> None:
         for number in range(5, 9):
             make_attempt(run, number)
     for number in range(30):
-        note(Action.REPLAY, Asked("ada", "again"), count=number, now=now, details={})
+        audit("again", now)
         name = f"many {number}"
         Pool.objects.create(name=name, size=1)
         Beat.objects.create(name=name, started_at=now, ticked_at=now, lag=timedelta())

@@ -73,7 +73,7 @@ def test_a_group_is_purged_with_a_reason_in_the_log(
 
 
 def test_replayed_ones_run_again_as_linked_occurrences(root: Client, dead: list[TaskRun]) -> None:
-    root.post("/admin/dead-letters/replay/", {"job": "etl"})
+    root.post("/admin/dead-letters/replay/", {"job": "etl", "reason": "mended"})
     made = Occurrence.objects.filter(cause=Cause.REPLAY)
     assert {row.parent_id for row in made} == {run.occurrence_id for run in dead[:3]}
     assert {row.requested_by for row in made} == {"admin"}
@@ -86,7 +86,7 @@ def test_what_dies_after_the_count_was_shown_is_not_part_of_it(root: Client, dea
     late = database_now() + MINUTE
     occurrence = make_occurrence(dead[0].occurrence.job, late, OccurrenceState.FAILED)
     newer = make_run(occurrence, dead[0].task, RunState.DLQ, fingerprint=FULL, finished_at=late)
-    root.post("/admin/dead-letters/purge/", {"job": "etl", "before": held[1]})
+    root.post("/admin/dead-letters/purge/", {"job": "etl", "before": held[1], "reason": "old"})
     assert [run.pk for run in TaskRun.objects.dead().filter(fingerprint=FULL)] == [newer.pk]
 
 
@@ -123,7 +123,7 @@ def test_one_is_dealt_with_from_its_own_page(root: Client, dead: list[TaskRun]) 
     address = f"/admin/dead-letters/purge/?runs={dead[0].pk}"
     assert f'href="{address}"' in text
     assert re.search(r"data-count>1<", page(root, address))
-    root.post("/admin/dead-letters/purge/", {"runs": str(dead[0].pk)})
+    root.post("/admin/dead-letters/purge/", {"runs": str(dead[0].pk), "reason": "known"})
     assert {run.pk for run in TaskRun.objects.dead()} == {run.pk for run in dead[1:]}
     assert address not in page(root, f"/admin/occurrences/taskrun/{dead[0].pk}/change/")
 
@@ -150,7 +150,7 @@ def test_old_ones_are_found_and_purged_by_their_age(root: Client, dead: list[Tas
     assert found is not None
     confirm = page(root, found[1].replace("&amp;", "&"))
     assert re.search(r"data-count>1<", confirm)
-    root.post("/admin/dead-letters/purge/", {"older": "30d"})
+    root.post("/admin/dead-letters/purge/", {"older": "30d", "reason": "old"})
     assert {run.pk for run in TaskRun.objects.dead()} == {run.pk for run in dead[1:]}
 
 

@@ -27,6 +27,7 @@ RIGHTS = {
     "backfill": "recovery.backfill_job",
     "replay": "occurrences.replay_occurrence",
     "prune": "recovery.prune_job",
+    "recover": "recovery.recover_job",
 }
 SPAN = {"since": "2026-01-05T00:00", "until": "2026-01-05T05:00"}
 
@@ -68,7 +69,7 @@ def posts(text: str) -> dict[str, str]:
 
 
 def press(client: Client, job: Job, name: str, text: str, **extra: str) -> str:
-    answer = client.post(path(job, name), posts(text) | extra, follow=True)
+    answer = client.post(path(job, name), posts(text) | {"reason": "because"} | extra, follow=True)
     return answer.content.decode()
 
 
@@ -246,7 +247,7 @@ def test_more_than_a_request_may_do_is_refused_or_done_in_part(
     text = page(root, "/admin/prune/")
     assert counted(text) == "at least 1"
     assert "There are more" in press(root, job, "prune", asked(root, job, "prune"))
-    assert "There are more" in root.post("/admin/prune/", follow=True).content.decode()
+    assert "There are more" in root.post("/admin/prune/", {"reason": "full"}, follow=True).content.decode()
 
 
 def test_jobs_are_looked_at_some_at_a_time_until_there_is_something(
@@ -257,7 +258,10 @@ def test_jobs_are_looked_at_some_at_a_time_until_there_is_something(
     monkeypatch.setattr("console.entering.JOBS_A_PAGE", 1)
     text = page(root, "/admin/prune/")
     assert counted(text).endswith("7")
-    assert "7 occurrences are deleted" in root.post("/admin/prune/", follow=True).content.decode()
+    assert (
+        "7 occurrences are deleted"
+        in root.post("/admin/prune/", {"reason": "full"}, follow=True).content.decode()
+    )
     assert counted(page(root, "/admin/prune/")) == "0"
 
 

@@ -1,6 +1,8 @@
-"""`recover` and `reap` do by hand what every tick does by itself, with the database's clock."""
+"""`recover`, `reap`, `resend`, `settle` do by hand what beats do by themselves, with the database's clock."""
 
 import json
+from argparse import ArgumentParser
+from datetime import timedelta
 from io import StringIO
 
 import pytest
@@ -8,7 +10,12 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from jobs import Context, Job
+from jobs.verbs import Verb
+from occurrences.firing import fire_due
 from occurrences.models import Attempt, Occurrence, TaskRun
+from recovery.models import Audit
+from recovery.verbs import chores, deadletters, occurrences
+from tests.execution.conftest import broker_down
 from tests.harness import Harness, at_the_hour
 
 pytestmark = pytest.mark.req("OPS-3")
@@ -33,7 +40,7 @@ def test_recover_plans_what_was_missed_and_applies_the_strategy_once(harness: Ha
     Job("job", "* * * * *", recovery="mark_as_missed").task(noop)
     harness.sync()
     harness.tick()
-    assert answer("recover", "--dry-run") == {"jobs_to_plan": 1, "late": 1}
+    assert answer("recover", "--dry-run") == {"jobs": 1, "to_plan": 1, "late": 1}
     assert Occurrence.objects.count() == 1, "only counted"
     first = answer("recover")  # months have passed since, by the database's clock
     assert first["in_ranges"] > 100_000
@@ -41,7 +48,7 @@ def test_recover_plans_what_was_missed_and_applies_the_strategy_once(harness: Ha
     minutes = (timezone.now() - harness.now).total_seconds() // 60
     assert abs(missed - minutes) <= 5
     assert Occurrence.objects.count() < 20
-    assert answer("recover") == {"planned": 0, "in_ranges": 0, "jobs": 0, "recovered": 0, "missed": 0}
+    assert answer("recover") == {"planned": 0, "in_ranges": 0, "recovered": 0, "missed": 0, "skipped": 0}
 
 
 @pytest.mark.req("REC-3")
@@ -59,10 +66,117 @@ def test_reap_records_a_lost_attempt_once_and_keeps_the_evidence(harness: Harnes
     assert (lost.lease_until, lost.heartbeat_at) == (held.lease_until, held.heartbeat_at)
 
 
+@pytest.mark.req("REC-1")
+def test_recover_of_one_job_leaves_the_others_as_they_are(harness: Harness) -> None:
+    for name in ("first", "second"):
+        Job(name, "0 0 1 * *", recovery="mark_as_missed").task(noop)
+    harness.sync()
+    harness.tick()
+    words = ("--job", "first", "--reason", "the beats were off", "--by", "ada")
+    assert answer("recover", *words)["missed"] >= 1
+    assert "missed" in harness.states("first")
+    assert set(harness.states("second")) == {"pending"}
+    entry = Audit.objects.get()
+    assert (entry.action, entry.requested_by, entry.reason) == ("recover", "ada", "the beats were off")
+    assert (entry.details["job"], entry.count, entry.finished) == (
+        "first",
+        len(harness.finished("first")),
+        True,
+    )
+
+
+def fired_and_unsent(harness: Harness) -> None:
+    """The beat died between its commit and its messages."""
+    harness.start_at(harness.now.replace(minute=59, second=59))
+    harness.tick()
+    fire_due(harness.pass_time(seconds=1))
+
+
+@pytest.mark.req("OCC-7")
+def test_resend_sends_what_was_never_confirmed_once(harness: Harness) -> None:
+    Job("job", "0 * * * *").task(noop)
+    fired_and_unsent(harness)
+    assert answer("resend", "--dry-run") == {"unconfirmed": 1, "lost": 0}
+    assert harness.lose_messages() == 0, "only counted"
+    assert answer("resend", "--reason", "an empty broker") == {"resent": 1, "failed": 0}
+    assert answer("resend") == {"resent": 0, "failed": 0}
+    assert harness.work() == 1
+    assert list(Audit.objects.values_list("action", "count", "reason")) == [("resend", 1, "an empty broker")]
+
+
+@pytest.mark.req("REC-3")
+def test_settle_has_the_hooks_called_that_a_dead_worker_owed(harness: Harness) -> None:
+    called: list[object] = []
+    job = Job("job", "0 * * * *")
+    job.task(noop)
+    job.on_complete(called.append)
+    at_the_hour(harness)
+    harness.work()
+    Occurrence.objects.filter(state="completed").update(finalized_at=None)
+    assert answer("settle", "--dry-run") == {"unsettled": 0, "hooks": 1}
+    assert answer("settle", "--reason", "workers were killed") == {"asked": 1, "failed": 0}
+    assert answer("settle") == {"asked": 0, "failed": 0}, "asked, and not yet answered"
+    harness.work()
+    assert len(called) == 2
+    assert Audit.objects.get().reason == "workers were killed"
+
+
+@pytest.mark.req("REC-3")
+def test_the_hooks_of_what_a_reap_ends_are_called_at_once(harness: Harness) -> None:
+    called: list[object] = []
+    job = Job("job", "0 * * * *", execution_timeout="10s")
+    job.task(noop)
+    job.on_complete(called.append)
+    at_the_hour(harness)
+    harness.crash_worker()
+    TaskRun.objects.update(lease_until=timezone.now() + timedelta(hours=1))
+    assert answer("reap")["stale"] == 1
+    harness.work()
+    assert len(called) == 1
+
+
+@pytest.mark.req("OCC-7")
+@pytest.mark.parametrize("command", ["resend", "settle"])
+def test_a_broker_that_refuses_is_told_by_the_exit_code(harness: Harness, command: str) -> None:
+    Job("job", "0 * * * *").task(noop)
+    fired_and_unsent(harness)
+    if command == "settle":
+        TaskRun.objects.update(state="success", finished_at=harness.now)
+    out = StringIO()
+    with broker_down(), pytest.raises(SystemExit, match="1"):
+        call_command(command, stdout=out)
+    assert "failed=1" in out.getvalue()
+    assert "the broker did not take 1 messages" in out.getvalue()
+    assert not Audit.objects.exists()
+
+
+ACTING: dict[str, Verb] = {
+    **{verb.name: verb for verb in vars(chores).values() if isinstance(verb, Verb)},
+    **{f"occurrences {name}": occurrences.VERBS[name] for name in ("cancel", "skip", "replay")},
+    **{f"dlq {name}": deadletters.VERBS[name] for name in ("replay", "purge")},
+}
+
+
+def test_the_acting_commands_are_all_known() -> None:
+    assert {"backfill", "prune", "recover", "reap", "resend", "settle"} < set(ACTING)
+
+
+@pytest.mark.parametrize("name", ACTING)
+def test_every_acting_command_takes_a_reason_and_can_be_tried_dry(name: str) -> None:
+    parser = ArgumentParser()
+    ACTING[name].arguments(parser)
+    options = {option for action in parser._actions for option in action.option_strings}
+    assert {"--reason", "--by", "--dry-run"} <= options
+
+
 @pytest.mark.req("REC-5")
 @pytest.mark.parametrize(
     ("words", "label"),
     [
+        (["recover"], "catching up"),
+        (["reap"], "taking back"),
+        (["resend"], "sending"),
+        (["settle"], "asking"),
         (["backfill", "job", "--from", "2026-01-04", "--to", "2026-01-05"], "filling in"),
         (["occurrences", "replay", "--job", "job", "--state", "completed"], "replayed"),
         (["occurrences", "skip", "--job", "job"], "skipped"),
@@ -78,6 +192,10 @@ def test_whoever_waits_at_a_terminal_sees_how_far_it_is(
     harness.work()
     if words[0] == "dlq":
         TaskRun.objects.update(state="dlq")
+    if words[0] in ("reap", "resend"):
+        TaskRun.objects.update(state="scheduled", finished_at=None, dispatched_at=None)
+    if words[0] == "settle":
+        Occurrence.objects.filter(state="completed").update(finalized_at=None)
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     call_command(*words, stdout=StringIO())
@@ -97,6 +215,7 @@ def test_a_mistake_exits_with_a_code_and_names_what_is_allowed(harness: Harness)
         (["backfill", "nobody", "--from", "2026-01-01", "--to", "2026-01-02"], "no job is named"),
         (["dlq", "list", "-n", "0"], "expected 1 to"),
         (["prune", "--job", "nobody"], "no job is named"),
+        (["recover", "--job", "nobody"], "no job is named"),
     ):
         with pytest.raises(CommandError, match=told) as raised:
             call_command(*words, stdout=StringIO())

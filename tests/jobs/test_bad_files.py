@@ -202,6 +202,19 @@ def test_progress_is_drawn_on_a_terminal_and_nowhere_else() -> None:
     assert terminal.getvalue() == f"\rapplying {half}\rapplying {full}\n"
 
 
+def test_progress_ends_its_line_once_whether_it_was_less_than_expected_or_more() -> None:
+    less, more = Terminal(), Terminal()
+    for stream, count in (less, 1), (more, 3):
+        progress = Progress(stream, 4, "applying")
+        progress(count)
+        progress(count)
+        progress(0)
+        progress.end()
+    assert less.getvalue().endswith("2/4\n")
+    assert more.getvalue().endswith("6/4\n")
+    assert less.getvalue().count("\n") == more.getvalue().count("\n") == 1
+
+
 def test_progress_of_nothing_is_nothing() -> None:
     terminal = Terminal()
     Progress(terminal, 0, "applying")(0)

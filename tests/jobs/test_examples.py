@@ -17,7 +17,7 @@ from recovery.verbs import deadletters, ledger, occurrences
 pytestmark = pytest.mark.req("OPS-3")
 
 APPS = {"jobs": "jobs", "occurrences": "recovery", "dlq": "recovery", "ledger": "recovery"}
-SINGLE = ("backfill", "prune", "recover", "reap")
+SINGLE = ("backfill", "prune", "recover", "reap", "resend", "settle")
 NOBODY = f"occ_{UUID(int=0)}"
 
 

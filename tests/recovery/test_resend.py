@@ -3,16 +3,17 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from redis.connection import AbstractConnection
 
 from execution.dispatch import dispatch
 from execution.limits import limits
 from jobs.models import Job, Task
 from occurrences.models import TaskRun
 from occurrences.states import OccurrenceState, RunState
-from recovery.resend import UNSENT_AFTER, Resent, resend
+from recovery.resend import UNSENT_AFTER, Resent, lost_messages, resend
 from tests.execution.conftest import NOW, broker_down
 from tests.harness import Harness
-from tests.occurrences.ledger import a_run, an_occurrence, saved
+from tests.occurrences.ledger import a_run, a_task, an_occurrence, saved
 
 pytestmark = pytest.mark.req("OCC-7")
 
@@ -31,7 +32,7 @@ def released(job: Job, task: Task, state: RunState = RunState.SCHEDULED, **colum
 def test_a_message_nobody_confirmed_is_sent_again_after_a_while(queue: Harness, job: Job, task: Task) -> None:
     run = released(job, task)
     assert resend(NOW + UNSENT_AFTER - TICK) == Resent()
-    assert resend(NOW + UNSENT_AFTER) == Resent(unsent=1)
+    assert resend(NOW + UNSENT_AFTER) == Resent(unsent=1, sent=1)
     run.refresh_from_db()
     assert run.dispatched_at == NOW + UNSENT_AFTER
     assert queue.lose_messages() == 1
@@ -42,7 +43,7 @@ def test_a_message_no_worker_came_for_is_asked_for_again_once_in_a_while(
 ) -> None:
     released(job, task, dispatched_at=NOW)
     assert resend(NOW + limits().lost_after - TICK) == Resent()
-    assert resend(NOW + limits().lost_after) == Resent(lost=1)
+    assert resend(NOW + limits().lost_after) == Resent(lost=1, sent=1)
     assert resend(NOW + limits().lost_after + timedelta(seconds=2)) == Resent(), "not at every sweep"
     assert queue.lose_messages() == 1
 
@@ -61,10 +62,10 @@ def test_a_step_that_waits_its_turn_is_not_sent(job: Job, task: Task) -> None:
 def test_a_broker_that_is_still_down_changes_nothing(queue: Harness, job: Job, task: Task) -> None:
     run = released(job, task)
     with broker_down():
-        assert resend(NOW + UNSENT_AFTER) == Resent(unsent=1)
+        assert resend(NOW + UNSENT_AFTER) == Resent(unsent=1, failed=1)
     run.refresh_from_db()
     assert run.dispatched_at is None
-    assert resend(NOW + UNSENT_AFTER) == Resent(unsent=1)
+    assert resend(NOW + UNSENT_AFTER) == Resent(unsent=1, sent=1)
     assert queue.lose_messages() == 1
 
 
@@ -136,3 +137,26 @@ def test_a_broker_that_does_not_answer_has_lost_nothing(job: Job, task: Task) ->
     sent(job, task, 0, lost=True)
     with broker_down():
         assert resend(NOW + LATER) == Resent()
+
+
+def test_a_broker_that_cannot_say_of_one_queue_is_not_waited_for_again(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+    connect: Any = AbstractConnection.connect
+
+    def trying(self: Any) -> None:
+        tried.append(self)
+        connect(self)
+
+    monkeypatch.setattr(AbstractConnection, "connect", trying)
+    occurrence = saved(an_occurrence(job, NOW, OccurrenceState.RUNNING))
+    costs = []
+    for position, queue in enumerate(("first", "second")):
+        step = saved(a_task(job, queue, position=position))
+        saved(a_run(occurrence, step, dispatched_at=NOW, policy={"queue": queue}))
+        tried.clear()
+        with broker_down():
+            assert lost_messages(NOW + limits().lost_after) == []
+        costs.append(len(tried))
+    assert costs[0] == costs[1] > 0
