@@ -18,7 +18,7 @@ MOST = 2_000  # rows a request deals with, of each kind
 NOTHING = "There is nothing to do: beats do this by themselves, every few seconds."
 QUICKER = "nothing was left to do; somebody was quicker."
 MORE = " There are more: beats go on with them by themselves, or press again."
-REFUSED = "The broker did not take {:,} messages. Their runs stay marked, and beats go on trying."
+REFUSED = "Messages the broker did not take: {:,}. Nothing is lost: beats go on trying."
 DONE = {
     "planned": "planned",
     "in_ranges": "written down as ranges",

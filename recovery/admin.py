@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from jobs.display import NOTHING, badge, document, instant, shortened
 from jobs.theme import ChoicesDropdownFilter, PlainAdmin
+from recovery.audit import DONE
 from recovery.models import Audit
 
 LONG_REASON = 80
@@ -27,7 +28,7 @@ class AuditAdmin(PlainAdmin[Audit]):
     sortable_by: ClassVar[Any] = []
     ordering = ["-id"]
     actions = None
-    fields: ClassVar[Any] = [("action", "count_shown"), ("by", "time"), "reason", "asked_for"]
+    fields: ClassVar[Any] = [("action", "count_shown"), ("by", "time"), "reason", "asked_for", "done_shown"]
     readonly_fields: ClassVar[Any] = flatten(fields)
 
     def has_change_permission(self, request: HttpRequest, obj: Audit | None = None) -> bool:
@@ -52,4 +53,9 @@ class AuditAdmin(PlainAdmin[Audit]):
 
     @admin.display(description="what was asked for")
     def asked_for(self, entry: Audit) -> SafeString | str:
-        return document(entry.details)
+        return document({key: value for key, value in entry.details.items() if key != DONE})
+
+    @admin.display(description="what was done")
+    def done_shown(self, entry: Audit) -> SafeString | str:
+        """By kind, where a request does several things."""
+        return document(entry.details.get(DONE, {}))

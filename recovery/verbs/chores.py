@@ -94,7 +94,7 @@ def _chore(chore: Chore, label: str, options: Options) -> Answer:
     return Answer([told.done | refused], _pairs, closing, single=True, exit_code=lambda: int(told.failed > 0))
 
 
-REFUSED = "the broker did not take {} messages; they stay marked, and beats go on trying"
+REFUSED = "messages the broker did not take: {:,}; nothing is lost, beats go on trying"
 BACKFILL = Verb("backfill", "", backfill_one, backfill_arguments)
 PRUNE = Verb("prune", "", prune_all, prune_arguments)
 RECOVER = Verb("recover", "", partial(_chore, chores.RECOVER, "catching up"), recover_arguments)

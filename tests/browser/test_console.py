@@ -280,7 +280,7 @@ def test_what_nobody_fired_in_time_is_caught_up_from_one_page_with_a_reason(site
     with browser_page() as page:
         log_in(page, site, "/admin/", group="Punctual: operators")
         page.click("nav a:has-text('Recovery')")
-        assert "1 occurrences nobody fired in time" in page.inner_text("tr[data-chore='Catch up']")
+        assert "occurrences nobody fired in time: 1" in page.inner_text("tr[data-chore='Catch up']")
         assert "nothing" in page.inner_text("tr[data-chore=Reap]")
         page.click("a:has-text('Catch up…')")
         assert page.inner_text("[data-count]") == "1"

@@ -11,7 +11,8 @@ from jobs.clock import database_now
 from jobs.models import Job
 from occurrences.models import Attempt, Cursor, Occurrence, TaskRun
 from occurrences.states import OccurrenceState, RunState
-from recovery.models import Audit
+from recovery.audit import Asked, Entry
+from recovery.models import Action, Audit
 from tests.console.pages import Viewer, page, queries
 from tests.console.rows import make_job, make_occurrence, make_run, make_task
 from tests.console.test_doors import counted
@@ -69,10 +70,10 @@ def entries() -> list[tuple[str, int, str, str]]:
 def test_one_page_tells_what_waits_for_each(root: Client, trouble: dict[str, Occurrence]) -> None:
     text = page(root, "/admin/chores/")
     for told in (
-        "<b>1</b> occurrences nobody fired in time",
-        "<b>1</b> runs whose worker fell silent",
-        "<b>1</b> messages the broker never confirmed",
-        "<b>1</b> occurrences that ended, and whose hooks nobody called",
+        "occurrences nobody fired in time: <b>1</b>",
+        "runs whose worker fell silent: <b>1</b>",
+        "messages the broker never confirmed: <b>1</b>",
+        "occurrences that ended, and whose hooks nobody called: <b>1</b>",
     ):
         assert told in text
     assert all(f'href="{path(name)}"' in text for name in RIGHTS)
@@ -145,7 +146,7 @@ def test_a_broker_that_refuses_is_an_answer_and_no_error(
     with broker_down():
         assert root.get(path(name)).status_code == 200
         done = root.post(path(name), WHY, follow=True).content.decode()
-    assert "The broker did not take 1 messages" in done
+    assert "Messages the broker did not take: 1" in done
     assert entries() == []
 
 
@@ -215,3 +216,15 @@ def test_looking_costs_the_same_for_many(root: Client, trouble: dict[str, Occurr
         make_run(one, make_task(job), RunState.SCHEDULED, dispatched_at=None)
     assert Job.objects.count() > 20
     assert len(queries(root, "/admin/chores/")) == few
+
+
+def test_an_entry_says_what_was_done_by_kind_and_that_it_was_broken_off(root: Client, now: datetime) -> None:
+    entry = Entry(Action.RECOVER, Asked("ada", "the beats were off"), now=now, details={"jobs": "all"})
+    entry.add(3, missed=2, recovered=1)
+    text = page(root, "/admin/recovery/audit/")
+    assert "catch-up" in text
+    assert "not finished" in text
+    detail = page(root, f"/admin/recovery/audit/{Audit.objects.get().pk}/change/")
+    assert detail.index("jobs&quot;: &quot;all") < detail.index("missed&quot;: 2")
+    entry.finish()
+    assert "not finished" not in page(root, "/admin/recovery/audit/")

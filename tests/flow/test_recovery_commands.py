@@ -146,7 +146,7 @@ def test_a_broker_that_refuses_is_told_by_the_exit_code(harness: Harness, comman
     with broker_down(), pytest.raises(SystemExit, match="1"):
         call_command(command, stdout=out)
     assert "failed=1" in out.getvalue()
-    assert "the broker did not take 1 messages" in out.getvalue()
+    assert "messages the broker did not take: 1" in out.getvalue()
     assert not Audit.objects.exists()
 
 

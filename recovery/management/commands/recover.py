@@ -1,4 +1,4 @@
-"""`manage.py recover` → what is owed planned, strategies applied, as every tick does."""
+"""`manage.py recover` → what is owed planned, strategies applied, of all jobs or of one."""
 
 from jobs.verbs.command import AnsweringCommand
 from recovery.verbs.chores import RECOVER
