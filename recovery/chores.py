@@ -68,7 +68,7 @@ class Chore:
 
 @dataclass(frozen=True)
 class Performed:
-    """`failed`: messages the broker did not take. `more`: it was enough for one request."""
+    """`failed`: messages the broker did not take. `more`: some are left, for it was enough."""
 
     count: int
     done: Counts
@@ -85,10 +85,10 @@ def perform(
     most: int | None = None,
     progress: Progress = lambda _count: None,
 ) -> Performed:
-    """`job`: only of this one, where a chore is about jobs; `most` ends it early."""
-    details = {} if chore is not RECOVER else {"job": job.name} if job else {"jobs": "all"}
+    """`job`: only of this one, which catch-up alone knows; `most` of a step are enough."""
     rounds: list[Round] = []
-    more = False
+    enough = False
+    details = {"job": job.name} if job else {"jobs": "all"}
     with audited(chore.action, asked, now=now, details=details) as entry:
         for step in chore.steps:
             found = 0
@@ -97,11 +97,12 @@ def perform(
                 found += taken.found
                 progress(taken.found)
                 if most is not None and found >= most:
-                    more = True
+                    enough = True
                     break
     done: Counter[str] = Counter()
     for taken in rounds:
         done.update(taken.done)
+    more = enough and any(chore.outstanding(now, job).values())
     return Performed(entry.count, dict(done), sum(taken.failed for taken in rounds), more=more)
 
 

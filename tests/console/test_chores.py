@@ -200,11 +200,15 @@ def test_what_is_unknown_is_not_found(root: Client) -> None:
 def test_more_than_a_request_may_do_is_done_in_part(
     root: Client, trouble: dict[str, Occurrence], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    one = make_occurrence(trouble["unsent"].job, database_now() - 2 * HOUR, S.DISPATCHED)
+    saved(a_run(one, trouble["unsent"].runs.get().task))
     monkeypatch.setattr("console.chores.MOST", 1)
+    monkeypatch.setattr("recovery.resend.resend.__kwdefaults__", {"limit": 1})
     monkeypatch.setattr("recovery.outstanding.FURTHEST", 1)
     monkeypatch.setattr("console.chores.FURTHEST", 1)
     assert counted(page(root, path("resend"))) == "at least 1"
     assert "There are more" in root.post(path("resend"), WHY, follow=True).content.decode()
+    assert "There are more" not in root.post(path("resend"), WHY, follow=True).content.decode()
 
 
 def test_looking_costs_the_same_for_many(root: Client, trouble: dict[str, Occurrence], now: datetime) -> None:

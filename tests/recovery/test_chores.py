@@ -69,7 +69,8 @@ def test_a_reap_is_a_whole_sweep_counted_first_with_one_entry_of_every_kind(queu
     done = found | {"admitted": 0}  # it took the slot of what was ended, in the same moment
     assert perform(REAP, asked=BY, now=LATER) == Performed(4, done)
     assert entries() == [("reap", 4, "the host died", True)]
-    assert Audit.objects.get().details == {"done": {kind: 1 for kind, count in done.items() if count}}
+    told = {"jobs": "all", "done": {kind: 1 for kind, count in done.items() if count}}
+    assert Audit.objects.get().details == told
     assert not Occurrence.objects.waiting().exists()
     assert dict(Occurrence.objects.values_list("job__name", "state"))["stale"] == "failed_stale"
     assert queue.lose_messages() == 3, "the unsent run, the admitted one, the request to settle"
@@ -156,6 +157,9 @@ def test_enough_for_one_request_says_that_there_is_more(monkeypatch: pytest.Monk
     unsent_runs(5)
     assert perform(RESEND, asked=BY, now=LATER, most=3) == Performed(4, {"resent": 4}, more=True)
     assert RESEND.outstanding(LATER, None)["unconfirmed"] == 1
+    assert perform(RESEND, asked=BY, now=LATER, most=1) == Performed(1, {"resent": 1}), (
+        "and no more than that"
+    )
 
 
 def test_looking_costs_the_same_for_many(job: Job, task: Task) -> None:
