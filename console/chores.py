@@ -12,7 +12,7 @@ from jobs.models import Job
 from recovery import chores
 from recovery.audit import Asked
 from recovery.chores import Chore, Performed, perform
-from recovery.outstanding import FURTHEST, Counts
+from recovery.outstanding import FURTHEST, Counts, everything
 
 MOST = 2_000  # rows a request deals with, of each kind
 NOTHING = "There is nothing to do: beats do this by themselves, every few seconds."
@@ -45,9 +45,6 @@ class Offer:
     what: tuple[str, str]
     kinds: Mapping[str, str]
     danger: bool = False
-
-    def found(self, now: datetime, job: Job | None = None) -> Counts:
-        return self.chore.outstanding(now, job)
 
     def count(self, found: Counts) -> int:
         """Jobs that are behind are behind for one of two reasons, or for both."""
@@ -89,7 +86,15 @@ OFFERS = {
 
 
 def look(offer: Offer, now: datetime, job: Job | None = None) -> Shown:
-    found = offer.found(now, job)
+    return shown(offer, offer.chore.outstanding(now, job), job)
+
+
+def look_at_all(now: datetime) -> dict[str, Shown]:
+    found = everything(now)
+    return {name: shown(offer, found[offer.chore.action]) for name, offer in OFFERS.items()}
+
+
+def shown(offer: Offer, found: Counts, job: Job | None = None) -> Shown:
     facts: Facts = [("job", job.name)] if job else []
     facts += told(offer, found)
     count = offer.count(found)

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from console.asking import asked_by, why
-from console.chores import NOTHING, OFFERS, do, look
+from console.chores import OFFERS, do, look, look_at_all
 from console.context import SEES
 from console.entering import rendered, said
 from jobs.clock import database_now
@@ -19,16 +19,16 @@ from jobs.clock import database_now
 @permission_required(SEES, raise_exception=True)
 def recovery(request: HttpRequest) -> HttpResponse:
     """All of them, with what each would find."""
-    now = database_now()
     rows = [
         {
-            "offer": offer,
-            "shown": look(offer, now),
-            "url": reverse("console:chore", args=[name]) if request.user.has_perm(offer.permission) else "",
+            "offer": OFFERS[name],
+            "shown": shown,
+            "url": reverse("console:chore", args=[name]),
+            "allowed": request.user.has_perm(OFFERS[name].permission),
         }
-        for name, offer in OFFERS.items()
+        for name, shown in look_at_all(database_now()).items()
     ]
-    context = {**admin.site.each_context(request), "title": "Recovery", "rows": rows, "nothing": NOTHING}
+    context = {**admin.site.each_context(request), "title": "Recovery", "rows": rows}
     return render(request, "console/recovery.html", context)
 
 

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from jobs.models import Job
 from occurrences.models import Cursor, Occurrence, TaskRun
+from recovery.models import Action
 from recovery.replaced import replaced
 from recovery.resend import lost_messages, unconfirmed
 from recovery.unsettled import unfinalized, unsettled
@@ -30,13 +31,28 @@ def behind(now: datetime, job: Job | None = None) -> Counts:
 
 
 def abandoned(now: datetime, _job: Job | None = None) -> Counts:
+    return _swept(now, unsent(now), owed(now))
+
+
+def _swept(now: datetime, sending: Counts, settling: Counts) -> Counts:
     return {
         "lost": counted(TaskRun.objects.expired(now)),
         "stale": counted(Occurrence.objects.overdue(now)),
         "replaced": counted(replaced()),
         "admitted": counted(stranded()),
-        "resent": sum(unsent(now).values()),
-        "asked": sum(owed(now).values()),
+        "resent": sum(sending.values()),
+        "asked": sum(settling.values()),
+    }
+
+
+def everything(now: datetime) -> dict[Action, Counts]:
+    """For all chores, each question asked once."""
+    sending, settling = unsent(now), owed(now)
+    return {
+        Action.RECOVER: behind(now),
+        Action.REAP: _swept(now, sending, settling),
+        Action.RESEND: sending,
+        Action.SETTLE: settling,
     }
 
 
