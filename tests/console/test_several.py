@@ -25,7 +25,7 @@ def asked(client: Client, action: str, *jobs: Job) -> Any:
     return client.post(LIST, chosen, follow=True)
 
 
-def confirmed(client: Client, question: Any, reason: str = "") -> Any:
+def confirmed(client: Client, question: Any, reason: str = "for a test") -> Any:
     """The press of its button, with all that its form holds."""
     path = question.request["PATH_INFO"]
     held = re.findall(r'name="(jobs)" value="([^"]*)"', question.content.decode())
@@ -60,6 +60,15 @@ def test_those_chosen_are_paused_and_resumed_with_the_reason_in_the_log(root: Cl
     assert paused(one, two, other) == [False, True, False]
     messages = LogEntry.objects.order_by("pk").values_list("change_message", flat=True)
     assert list(messages) == [*["Paused: the disk is replaced"] * 2, "Resumed, backlog: none: it was"]
+
+
+def test_without_a_reason_nothing_is_done(root: Client, now: datetime) -> None:
+    job = make_job("one", now)
+    text = confirmed(root, asked(root, "pause", job), " ").content.decode()
+    assert "expected a few words that say why; nothing was done" in text
+    assert "Pause <span data-count>1" in text
+    assert paused(job) == [False]
+    assert not LogEntry.objects.exists()
 
 
 def test_each_runs_once(root: Client, now: datetime) -> None:
