@@ -65,8 +65,8 @@ def test_a_year_takes_no_more_memory_than_a_month(
 ) -> None:
     month = first_tick(harness, MONTH, STRATEGIES[strategy])
     year = first_tick(harness, YEAR, STRATEGIES[strategy])
-    record_property("month", month)
-    record_property("year", year)
+    record_property("month", str(month))
+    record_property("year", str(year))
     assert year.peak < month.peak + GROWTH, (month, year)
     assert year.peak < MOST
     assert year.rows <= month.rows + 5, "a range for each hundred thousand instants"
@@ -76,7 +76,7 @@ def test_neither_does_the_widest_window_there_is(harness: Harness, record_proper
     """It keeps in mind as many instants as it may run; all that lies before them costs nothing."""
     just_beyond = first_tick(harness, MOST_RECOVERED + DAY, WIDEST)
     year = first_tick(harness, YEAR, WIDEST)
-    record_property("year", year)
+    record_property("year", str(year))
     assert year.peak < just_beyond.peak + GROWTH, (just_beyond, year)
     assert year.peak < MOST
 
@@ -92,7 +92,7 @@ def test_nor_does_what_is_made_of_the_backlog_of_a_job_that_was_paused_all_the_w
         job = JobRow.objects.get()
         made.append(traced(partial(run_skipped, job, choice="compressed", since=BEGIN, now=harness.now)).peak)
         assert Occurrence.objects.get(cause="recovery").covers is not None
-    record_property("peaks", (paused, made))
+    record_property("peaks", str((paused, made)))
     assert paused[1] < paused[0] + GROWTH
     assert made[1] < made[0] + GROWTH
 
