@@ -5,11 +5,10 @@ or gives out next what was sent later. What waits in the queue is a backlog, and
 by sending it again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
-
-from django.db.models import Min
 
 from execution.dispatch import dispatch
 from execution.limits import limits
@@ -21,7 +20,8 @@ BATCH = 500
 UNSENT_AFTER = timedelta(seconds=5)
 # Beats send side by side: what is told to be sent earlier may be in the queue a little later.
 SIDE_BY_SIDE = timedelta(seconds=5)
-NEVER = datetime.min.replace(tzinfo=UTC)
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+GOLDEN = (5**0.5 - 1) / 2  # multiples of it, without their whole parts, come everywhere soon
 
 
 @dataclass(frozen=True)
@@ -49,32 +49,35 @@ def unconfirmed(now: datetime) -> TaskRunQuerySet:
 
 
 def lost_messages(now: datetime, *, limit: int = BATCH) -> list[UUID]:
-    """Queue by queue: one with a long backlog must not hide what another has lost."""
     since = _lost_since(now)
     rows = TaskRun.objects.unclaimed(since).order_by("dispatched_at")
-    lost: list[UUID] = []
-    past: dict[str, datetime] = {}
-    more = True
-    while more and len(lost) < limit:
-        others = rows.exclude(policy__queue__in=list(past)) if past else rows
-        found = list(others.values_list("id", "policy__queue", "dispatched_at")[:limit])
-        fresh = sorted({queue for _, queue, _ in found} - past.keys())
-        for queue in fresh:
-            if (until := _past(queue, since)) is None:
-                return lost  # whoever does not answer is not asked again: each time it may be waited for
-            past[queue] = until
-        lost += [id_ for id_, queue, sent in found if sent is not None and sent <= past[queue]]
-        more = len(found) == limit and bool(fresh)
-    return lost[:limit]
+    waiting = rows.values_list("id", "policy__queue", "dispatched_at")
+    found = list(waiting[:limit])
+    if len(found) == limit:
+        # A long backlog must not hide what another queue has lost: each time another part of it is looked at.
+        oldest = found[0][2] or since
+        part = oldest + (since - oldest) * (now.timestamp() * GOLDEN % 1)
+        found += waiting.filter(dispatched_at__gte=part)[:limit]
+    past = _past(sorted({queue for _, queue, _ in found}), since)
+    return list({id_: 0 for id_, queue, sent in found if sent and sent <= past.get(queue, NEVER)})[:limit]
 
 
-def _past(queue: str, since: datetime) -> datetime | None:
-    """What was sent there until then is not there any more. None: the broker does not answer."""
-    waiting = backlog(queue)
-    if not waiting:
-        return None if waiting is None else since
-    sent = TaskRun.objects.filter(id__in=next_runs(queue)).aggregate(at=Min("dispatched_at"))["at"]
-    return min(sent - SIDE_BY_SIDE, since) if sent else NEVER
+def _past(queues: Iterable[str], since: datetime) -> dict[str, datetime]:
+    """By queue: what was sent there until then is not there any more. Without those nobody knows it of."""
+    coming: dict[str, set[UUID] | None] = {}
+    for queue in queues:
+        waiting = backlog(queue)
+        if waiting is None:
+            break  # whoever does not answer is not asked again: each time it may be waited for
+        coming[queue] = next_runs(queue) if waiting else None
+    named = set[UUID]().union(*filter(None, coming.values()))
+    sent = dict(TaskRun.objects.filter(id__in=named).values_list("id", "dispatched_at"))
+
+    def until(runs: set[UUID] | None) -> datetime:
+        times = [at for id_ in runs or () if (at := sent.get(id_))]
+        return since if runs is None else min(times, default=NEVER) - SIDE_BY_SIDE
+
+    return {queue: until(runs) for queue, runs in coming.items()}
 
 
 def _lost_since(now: datetime) -> datetime:

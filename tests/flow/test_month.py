@@ -126,8 +126,8 @@ def test_a_month_of_ticks_equals_the_oracle_with_flat_memory_and_constant_querie
     day = START
     tick.run_once(START)  # plans all of them
     while (now := next_due()) is not None and now < END:
-        taken = counted(partial(tick.run_once, now))
-        queries.setdefault(Occurrence.objects.filter(fired_at=now).count(), set()).add(taken)
+        cost = counted(partial(tick.run_once, now))
+        queries.setdefault(Occurrence.objects.filter(fired_at=now).count(), set()).add(cost)
         if now - day >= DAY:
             check_off(seen, now)
             memory.append(resident())
@@ -143,5 +143,7 @@ def test_a_month_of_ticks_equals_the_oracle_with_flat_memory_and_constant_querie
     assert seen == expected
     assert Occurrence.objects.filter(state=OccurrenceState.PENDING).count() == JOBS, "one ahead of each"
     assert max(queries) > 20 * min(queries), "some ticks had much more to do than others"
-    assert len(set.union(*queries.values())) == 1, f"statements of a tick by what it fired: {queries}"
+    # Whether messages wait that nobody takes, and more of them than a page, costs the sweep one each.
+    taken = set.union(*queries.values())
+    assert max(taken) - min(taken) <= 2, f"statements of a tick by what it fired: {queries}"
     assert max(memory[5:]) - min(memory[:5]) < 16 * MEGABYTE, [size // MEGABYTE for size in memory]

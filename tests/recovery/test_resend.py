@@ -8,7 +8,7 @@ from redis.connection import AbstractConnection
 from execution.dispatch import dispatch
 from execution.limits import limits
 from jobs.models import Job, Task
-from occurrences.models import TaskRun
+from occurrences.models import Occurrence, TaskRun
 from occurrences.states import OccurrenceState, RunState
 from recovery.resend import UNSENT_AFTER, Resent, lost_messages, resend
 from tests.execution.conftest import NOW, broker_down
@@ -126,11 +126,20 @@ def test_a_message_that_is_in_the_queue_twice_makes_nobody_else_lost(job: Job, t
     assert sent_again(LATER) == set()
 
 
-def test_a_backlog_of_one_queue_does_not_hide_what_another_has_lost(job: Job, task: Task) -> None:
-    for seconds in (0, 1, 2):
+def test_a_backlog_of_one_queue_does_not_hide_for_ever_what_another_has_lost(job: Job, task: Task) -> None:
+    for seconds in range(40):
         sent(job, task, seconds)
-    lost = sent(job, task, 50, lost=True, name="other")
-    assert sent_again(LATER, limit=2) == {lost.pk}
+    lost = sent(job, task, 20.5, lost=True, name="other")
+    found = [sent_again(LATER + timedelta(seconds=2 * sweep), limit=4) for sweep in range(40)]
+    assert {lost.pk} in found
+    assert set().union(*found) == {lost.pk}
+
+
+def test_in_a_queue_with_others_that_nobody_knows_nothing_is_lost(job: Job, task: Task) -> None:
+    sent(job, task, 0, lost=True)
+    unknown = sent(job, task, 50)
+    Occurrence.objects.filter(pk=unknown.occurrence_id).delete()
+    assert sent_again(LATER) == set()
 
 
 def test_a_broker_that_does_not_answer_has_lost_nothing(job: Job, task: Task) -> None:
