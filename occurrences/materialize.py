@@ -80,9 +80,9 @@ def _plan(held: list[Cursor], now: datetime, *, closing: bool = False) -> Planne
     return Planned(jobs=len(held), instants=len(rows), absorbed=behind.instants)
 
 
-def create_missing(rows: Iterable[Occurrence | Row]) -> None:
-    """Insert what nobody has inserted yet."""
-    insert_missing(Occurrence, (vars(row) if isinstance(row, Occurrence) else row for row in rows))
+def create_missing(rows: Iterable[Occurrence | Row]) -> int:
+    """Insert what nobody has inserted yet, and how many that were."""
+    return insert_missing(Occurrence, (vars(row) if isinstance(row, Occurrence) else row for row in rows))
 
 
 def write_cursors(held: list[Cursor]) -> None:

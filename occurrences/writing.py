@@ -22,18 +22,23 @@ BATCH = 1000
 MOST = 10_000  # rows in a statement: what a beat that was away for days has to catch up on comes in parts
 
 
-def insert_missing(model: type[Model], rows: Iterable[Row]) -> None:
-    """Insert what nobody has inserted yet, in id order: unsorted inserts of two processes would deadlock."""
+def insert_missing(model: type[Model], rows: Iterable[Row]) -> int:
+    """Insert what nobody has inserted yet, in id order: unsorted inserts of two processes would deadlock.
+
+    How many those were; inside `unawaited` nobody knows yet.
+    """
     # By the text of an id, which is in the order of the ids: comparing UUIDs takes ten times as long.
     ordered = sorted(rows, key=lambda row: str(row["id"]))
     if not ordered:
-        return
+        return 0
     if connection.vendor == "postgresql":
-        for start in range(0, len(ordered), MOST):
-            _insert(model, ordered[start : start + MOST])
-    else:
-        made = [model(**{key: row[key] for key in row if key != "_state"}) for row in ordered]
-        model._default_manager.bulk_create(made, ignore_conflicts=True, batch_size=BATCH)  # noqa: SLF001 - Django's own
+        parts = range(0, len(ordered), MOST)
+        return sum(_insert(model, ordered[start : start + MOST]) for start in parts)
+    made = [model(**{key: row[key] for key in row if key != "_state"}) for row in ordered]
+    connection.ensure_connection()
+    before = connection.connection.total_changes  # SQLite's own count
+    model._default_manager.bulk_create(made, ignore_conflicts=True, batch_size=BATCH)  # noqa: SLF001 - Django's own
+    return int(connection.connection.total_changes - before)
 
 
 def update_rows(rows: Sequence[Model], *columns: str) -> None:
@@ -53,12 +58,12 @@ def update_rows(rows: Sequence[Model], *columns: str) -> None:
 # Below only names of our own tables and columns are pasted into statements; every value is a parameter.
 
 
-def _insert(model: type[Model], rows: Sequence[Row]) -> None:
+def _insert(model: type[Model], rows: Sequence[Row]) -> int:
     fields: Sequence[Any] = model._meta.concrete_fields
     source = _Source(rows, fields)
     names = ", ".join(_quoted(field.column) for field in fields)
     what = f"INSERT INTO {_quoted(model._meta.db_table)} ({names}) SELECT {', '.join(source.columns)}"
-    _execute(f"{what} FROM {source.sql} ON CONFLICT DO NOTHING", source.parameters)
+    return _execute(f"{what} FROM {source.sql} ON CONFLICT DO NOTHING", source.parameters)
 
 
 def _update(model: type[Model], rows: Sequence[Model], columns: Sequence[str]) -> None:
@@ -134,6 +139,7 @@ def _quoted(name: str) -> str:
     return connection.ops.quote_name(name)
 
 
-def _execute(sql: str, parameters: list[Any]) -> None:
+def _execute(sql: str, parameters: list[Any]) -> int:
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
+        return int(cursor.rowcount)

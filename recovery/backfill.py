@@ -19,12 +19,11 @@ from jobs.models import Job, Origin
 from jobs.scheduling import job_config, schedule_of
 from occurrences.ids import occurrence_id, repeat_id
 from occurrences.keeping import kept
-from occurrences.materialize import new_occurrence
+from occurrences.materialize import create_missing, new_occurrence
 from occurrences.models import Cause, Cursor, Occurrence
 from occurrences.states import OccurrenceState
 from recovery.audit import Asked, Entry, audited
 from recovery.models import Action, Pruned
-from recovery.replay import insert
 from recovery.span import Span
 from schedules import FixedDelay, Schedule
 
@@ -154,7 +153,7 @@ def _write(
             _row(job, config, instant, there.get(instant), asked, now=now, run_at=run_at + n * MICROSECOND)
             for n, (instant, _) in enumerate(missing)
         ]
-        fresh = insert(rows)
+        fresh = create_missing(rows)
         entry.add(fresh)
     return fresh
 

@@ -15,10 +15,11 @@ from django.db.models import Count, Max, Min, Q
 
 from jobs.models import Task
 from occurrences import transitions
+from occurrences.materialize import create_missing
 from occurrences.models import Occurrence, Resolution, TaskRun, TaskRunQuerySet
 from recovery.audit import Asked, audited
 from recovery.models import Action
-from recovery.replay import again, insert
+from recovery.replay import again
 
 BATCH = 500
 Progress = Callable[[int], object]
@@ -131,7 +132,7 @@ def _repeated(runs: Collection[TaskRun], asked: Asked, now: datetime) -> list[UU
     rows = [
         again(parents[run.occurrence_id], [run.task_id], asked, now, uuid5(run.id, "replay")) for run in runs
     ]
-    insert(rows)
+    create_missing(rows)
     transitions.resolve([run.id for run in runs], Resolution.REPLAYED, now=now)
     return [row.id for row in rows]
 

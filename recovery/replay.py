@@ -65,7 +65,7 @@ def replay(  # noqa: PLR0913 - one request
                 ]
                 for row in rows:
                     row.run_at += order[_parent(row)] * MICROSECOND
-                entry.add(insert(rows))
+                entry.add(create_missing(rows))
             made += [row.id for row in rows]
             progress(len(batch))
     return Replayed(tuple(made), refused=len(order) - len(made))
@@ -115,13 +115,6 @@ def _failed_tasks(parents: Sequence[Occurrence]) -> dict[UUID, list[UUID]]:
     for owner, task in rows.values_list("occurrence_id", "task_id"):
         found.setdefault(owner, []).append(task)
     return found
-
-
-def insert(rows: Sequence[Occurrence]) -> int:
-    """How many of them are new; the others were made by an earlier request with the same key."""
-    known = Occurrence.objects.filter(id__in=[row.id for row in rows]).count()
-    create_missing(rows)
-    return len(rows) - known
 
 
 def batches(ids: Iterable[UUID]) -> Iterator[list[UUID]]:
