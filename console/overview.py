@@ -46,14 +46,15 @@ class Ticking:
 
 @dataclass(frozen=True)
 class Hand:
-    """A worker, how many runs it holds, and when it last showed that it is on duty."""
+    """A worker, how many runs it holds and until when, and when it last showed that it is on duty."""
 
     name: str
     runs: int
+    lease_until: datetime | None
     present_at: datetime | None
 
     def duty(self, now: datetime) -> Duty:
-        return Duty.WORKING if self.runs else duty(self.present_at, now)
+        return duty(self.lease_until, self.present_at, now)
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,15 @@ def beats(now: datetime) -> list[Ticking]:
 def workers(now: datetime) -> list[Hand]:
     """Those that hold most first, then those that are on duty, then those that should be."""
     held = TaskRun.objects.filter(state__in=RUN_HELD).order_by().values_list("claimed_by")
+    counted = held.annotate(found=Count("pk"), lease=Max("lease_until")).order_by("-found")
     runs: Counter[str] = Counter()
-    for name, found in held.annotate(found=Count("pk")).order_by("-found")[:MOST_PROCESSES]:
-        runs[base(name)] += found
+    leases: dict[str, datetime] = {}
+    for name, found, lease in counted[:MOST_PROCESSES]:
+        worker = base(name)
+        runs[worker] += found
+        leases[worker] = max(lease, leases.get(worker, lease))
     present = present_lately(now)
-    hands = [Hand(name, runs[name], present.get(name)) for name in {*runs, *present}]
+    hands = [Hand(name, runs[name], leases.get(name), present.get(name)) for name in {*runs, *present}]
     never = datetime.min.replace(tzinfo=now.tzinfo)
     ordered = sorted(hands, key=lambda hand: (hand.runs, hand.present_at or never, hand.name), reverse=True)
     return ordered[:SHOWN]

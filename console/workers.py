@@ -32,8 +32,10 @@ class Duty(Enum):
     WORKING, IDLE, SILENT, STOPPED = "working", "idle", "silent", "stopped"
 
 
-def duty(present_at: datetime | None, now: datetime) -> Duty:
-    """Of one that holds nothing."""
+def duty(lease_until: datetime | None, present_at: datetime | None, now: datetime) -> Duty:
+    """What it holds tells first: a lease runs out, or is renewed, by the worker's own doing."""
+    if lease_until is not None:
+        return Duty.WORKING if lease_until > now else Duty.SILENT
     if present_at is None:
         return Duty.STOPPED
     return Duty.IDLE if now - present_at <= SILENT_AFTER else Duty.SILENT
@@ -59,10 +61,7 @@ class Worker:
         return len(self.runs) - len(self.named)
 
     def duty(self, now: datetime) -> Duty:
-        """What it holds tells first: a lease runs out, or is renewed, by the worker's own doing."""
-        if self.lease_until is not None:
-            return Duty.WORKING if self.lease_until > now else Duty.SILENT
-        return duty(self.present_at, now)
+        return duty(self.lease_until, self.present_at, now)
 
 
 @dataclass(frozen=True)
