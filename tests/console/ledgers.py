@@ -9,6 +9,7 @@ from execution.models import Worker
 from jobs.models import Job, JobVersion
 from occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from occurrences.states import AttemptState, OccurrenceState, RunState
+from recovery.models import Action, Audit
 from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -89,6 +90,11 @@ def small(now: datetime) -> None:
     for name, ago in (("worker-1@host", 1), ("worker-2@host", 3), ("worker-3@host", 400)):
         seen = now - ago * timedelta(seconds=1)
         Worker.objects.update_or_create(name=name, defaults={"started_at": now - DAY, "seen_at": seen})
+    asked(now, Action.REPLAY, 1, "the disk was replaced", details={"of": str(live.pk), "part": "failed"})
+    asked(now, Action.PRUNE, 12_480, "before the move to the new host", requested_by="grace")
+    asked(now, Action.SKIP, 1, "")
+    found = {"lost": 2, "stale": 0, "replaced": 0, "admitted": 1, "resent": 4, "asked": 1}
+    asked(now, Action.REAP, 8, "worker-3 was switched off", details={"job": None, "done": found})
 
 
 def broken(now: datetime) -> None:
@@ -113,6 +119,10 @@ def broken(now: datetime) -> None:
         make_attempt(
             run, 0, A.FAILED, error_type=error.split(":")[0], error=error, traceback=TRACEBACK, log="…\n"
         )
+    silent = make_occurrence(failing, now - 62 * MINUTE, S.RUNNING)
+    make_run(silent, task, R.RUNNING, started_at=now - HOUR, claimed_by="worker-9@host", attempts_made=1,
+             heartbeat_at=now - HOUR, lease_until=now - HOUR)  # fmt: skip
+    asked(now, Action.BACKFILL, 311, "the source was late", details={"job": "mail-digest"}, finished=False)
 
 
 def odd(now: datetime) -> None:
@@ -136,6 +146,18 @@ def odd(now: datetime) -> None:
             make_attempt(
                 run, 0, A.FAILED if dead else A.SUCCESS, traceback=TRACEBACK if dead else "", error=name
             )
+        Pool.objects.get_or_create(name=name[:100], defaults={"size": 10 ** (2 * number)})
+        asked(now, Action.DLQ_PURGE, 10 ** (2 * number), name, requested_by=name, details={"job": name})
+    asked(now, Action.DLQ_REPLAY, 3, "倉庫のディスクを交換したため" * 30, requested_by="x" * 200)
+    asked(
+        now,
+        Action.CANCEL,
+        1,
+        "الملف الخطأ؛ " * 30,
+        requested_by="ليلى",
+        details={"part": "y" * 200},
+        finished=False,
+    )
 
 
 FILLERS: dict[str, Callable[[datetime], None]] = {
@@ -152,6 +174,12 @@ def beats(now: datetime) -> None:
     for number in (1, 2):
         facts = {"started_at": now - DAY, "ticked_at": now, "lag": timedelta(milliseconds=12 * number)}
         Beat.objects.update_or_create(name=f"web-{number}:471{number}", defaults=facts)
+
+
+def asked(now: datetime, action: Action, count: int, reason: str, **facts: Any) -> None:
+    """A line of the audit."""
+    defaults = {"requested_by": "ada", "details": {}, "at": now, "finished": True}
+    Audit.objects.create(action=action, count=count, reason=reason[:500], **(defaults | facts))
 
 
 def versions(job: Job, now: datetime) -> None:

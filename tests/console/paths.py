@@ -49,6 +49,8 @@ def doors() -> dict[str, str]:
         "dead letters, purge": reverse("console:deal", args=["purge"]),
         "recovery, reap": reverse("console:chore", args=["reap"]),
         "recovery, catch up": reverse("console:chore", args=["recover"]),
+        "recovery, resend": reverse("console:chore", args=["resend"]),
+        "recovery, settle": reverse("console:chore", args=["settle"]),
     }
     job = Job.objects.filter(origin="admin").first()
     if job is not None:
