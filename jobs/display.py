@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
+from unicodedata import bidirectional
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -25,6 +26,7 @@ NOTHING = "–"
 LONGEST_IN_A_LIST = 40
 BREAKS_FROM = 20  # characters; where room is scarce such a text is broken anywhere
 ID_DIGITS = 8
+ISOLATE, END_ISOLATE = "\u2068", "\u2069"
 LONG = 48  # hours; from there on days are counted
 ANY = UUID(int=0)  # stands for an id in an address
 ZONE_PREFIX = re.compile(r"\s*(?:chronex:\s*)?(?:CRON_)?TZ=(\S+)")
@@ -86,6 +88,12 @@ def shortened(text: str, length: int = LONGEST_IN_A_LIST) -> SafeString:
     looks = "text long" if len(text) > BREAKS_FROM else "text"
     shown = Truncator(text).chars(length)
     return format_html('<span class="{}" dir="auto" title="{}">{}</span>', looks, text, shown)
+
+
+def apart(name: str) -> str:
+    """A name that is written from right to left does not turn round the numbers after it."""
+    turns = any(bidirectional(letter) in {"R", "AL"} for letter in name)
+    return f"{ISOLATE}{name}{END_ISOLATE}" if turns else name
 
 
 def short_id(shown_id: str) -> SafeString:

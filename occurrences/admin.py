@@ -13,6 +13,7 @@ from jobs.between import BetweenFilter
 from jobs.clock import database_now
 from jobs.display import (
     Section,
+    apart,
     document,
     folded,
     instant,
@@ -78,7 +79,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
     finished = moment("finished_at", "finished")
 
     def title_of(self, row: Occurrence) -> str:
-        return f"{row.job.name}, {strip_tags(self.when(row))}"
+        return f"{apart(row.job.name)}, {strip_tags(self.when(row))}"
 
     @admin.display(description="reason")
     def reason_shown(self, row: Occurrence) -> Shown:

@@ -302,7 +302,7 @@ class TaskRun(models.Model):
 
     class Meta:
         ordering = ["occurrence", "position"]
-        verbose_name = "task run"
+        verbose_name = "run"
         permissions = [("resolve_taskrun", "Can replay and purge dead letters")]
         indexes = [
             # Roll-up and the occurrence page.

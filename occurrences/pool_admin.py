@@ -80,8 +80,9 @@ class PoolAdmin(PlainAdmin[Pool]):
         """As a bar; a full one is striped."""
         share = min(100, round(100 * pool.slots / pool.size)) if pool.size else 100
         return format_html(
-            '<span class="meter{}" aria-hidden="true"><span style="width: {}%"></span></span>{} of {}',
-            " full" if pool.slots >= pool.size else "", share, pool.slots, pool.size,
+            '<span class="meter{}" aria-hidden="true"><span style="width: {}%"></span></span>'
+            '<span class="line">{} of {}</span>',
+            " full" if pool.slots >= pool.size else "", share, f"{pool.slots:,}", f"{pool.size:,}",
         )  # fmt: skip
 
     @admin.display(description="held by")

@@ -28,7 +28,9 @@ class AuditAdmin(PlainAdmin[Audit]):
     sortable_by: ClassVar[Any] = []
     ordering = ["-id"]
     actions = None
-    fields: ClassVar[Any] = [("action", "count_shown"), ("by", "time"), "reason", "asked_for", "done_shown"]
+    fields: ClassVar[Any] = [
+        ("action", "count_shown"), "requested_by", "time", "reason", "asked_for", "done_shown",
+    ]  # fmt: skip
     readonly_fields: ClassVar[Any] = flatten(fields)
 
     def has_change_permission(self, request: HttpRequest, obj: Audit | None = None) -> bool:

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs.condition import Condition, in_condition, unresolved
-from jobs.display import NOTHING, badge, document, full_id, instant, shortened
+from jobs.display import LONGEST_IN_A_LIST, NOTHING, badge, document, full_id, instant, shortened
 from jobs.ids import parsed
 from jobs.models import Job, Task
 from jobs.theme import DropdownFilter, PlainAdmin
@@ -89,8 +89,8 @@ class DefinitionAdmin(PlainAdmin[Any]):
         return instant(row.updated_at)
 
 
-def function_shown(task: Task) -> SafeString:
-    name = format_html("<code>{}</code>", shortened(task.function))
+def function_shown(task: Task, length: int = LONGEST_IN_A_LIST) -> SafeString:
+    name = format_html("<code>{}</code>", shortened(task.function, length))
     if not unresolved(task):
         return name
     tone, shape, _ = LOOKS[Condition.UNRESOLVED]

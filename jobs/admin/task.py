@@ -24,7 +24,7 @@ class TaskAdmin(DefinitionAdmin):
     search_fields = ["name", "job__name"]
     search_help_text = "Name of the task or its job, or id such as task_…"
     fields: ClassVar[Any] = [
-        "name", ("job_shown", "full_id"), ("function_shown", "place"), "config_shown",
+        "name", ("job_shown", "full_id"), ("function_full", "place"), "config_shown",
         ("runs", "retired"), ("created", "changed"),
     ]  # fmt: skip
     readonly_fields: ClassVar[Any] = flatten(fields)
@@ -36,6 +36,10 @@ class TaskAdmin(DefinitionAdmin):
     @admin.display(description="function")
     def function_shown(self, task: Task) -> SafeString:
         return function_shown(task)
+
+    @admin.display(description="function")
+    def function_full(self, task: Task) -> SafeString:
+        return function_shown(task, len(task.function))
 
     @admin.display(description="order")
     def place(self, task: Task) -> int:

@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
                 ('task', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='jobs.task')),
             ],
             options={
-                'verbose_name': 'task run',
+                'verbose_name': 'run',
                 'ordering': ['occurrence', 'position'],
             },
         ),

@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AlterModelOptions(
             name='taskrun',
-            options={'ordering': ['occurrence', 'position'], 'permissions': [('resolve_taskrun', 'Can replay and purge dead letters')], 'verbose_name': 'task run'},
+            options={'ordering': ['occurrence', 'position'], 'permissions': [('resolve_taskrun', 'Can replay and purge dead letters')], 'verbose_name': 'run'},
         ),
     ]

@@ -216,6 +216,13 @@ def test_a_task_nobody_registers_is_marked_on_its_job_page(root: Client, now: da
         assert "No code registers it." in page(root, path)
 
 
+@pytest.mark.req("OPS-2")
+def test_the_page_of_a_task_shows_its_function_in_full(root: Client, now: datetime) -> None:
+    task = make_task(make_job("etl", now), "x" * 150)
+    assert f">{task.function}</span>" in page(root, f"/admin/jobs/task/{task.pk}/change/")
+    assert f">{task.function}</span>" not in page(root, "/admin/jobs/task/")
+
+
 @pytest.mark.req("JOB-2")
 def test_each_effective_setting_names_the_layer_it_comes_from(root: Client, now: datetime) -> None:
     job = make_job("etl", now, config={"overlap": "queue", "task_timeout": "7m"})

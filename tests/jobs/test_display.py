@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import override_settings
 
-from jobs.display import NOTHING, badge, instant, said_age, span, zone_of
+from jobs.display import NOTHING, apart, badge, instant, said_age, span, zone_of
 from jobs.models import Job
 
 pytestmark = pytest.mark.req("OPS-2")
@@ -29,6 +29,19 @@ def test_a_fraction_of_a_second_is_kept_for_whoever_asks() -> None:
     text = instant(AT + timedelta(milliseconds=250))
     assert 'title="2026-07-01 22:30:00.250 UTC"' in text
     assert ">2026-07-01 22:30:00 UTC<" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("etl", "etl"),
+        ("夜間バッチ", "夜間バッチ"),
+        ("تقرير", "\u2068تقرير\u2069"),
+        ("דוח 2", "\u2068דוח 2\u2069"),
+    ],
+)
+def test_only_a_name_written_from_right_to_left_is_set_apart(name: str, expected: str) -> None:
+    assert apart(name) == expected
 
 
 @pytest.mark.parametrize(
