@@ -52,7 +52,7 @@ def gantt(
         mine = [one for one in attempts if one.run_id == run.pk]
         lanes.append((run.task.name, spans(run, mine, now)))
     named = format_html_join(
-        "", '<div class="name" title="{0}">{0}</div><div>{1}</div>',
+        "", '<div class="name" dir="auto" title="{0}">{0}</div><div>{1}</div>',
         ((name, drawn(name, found, frame)) for name, found in lanes),
     )  # fmt: skip
     head = format_html('<div class="name head"></div><div class="head">{}</div>', axis(frame))
