@@ -251,7 +251,9 @@ class Faults:
                 self.cluster.kill(process)
                 processes.remove(process)
                 processes.append(start())
-                self.done["died by itself"] += 1
+                self.done[f"{process.name.rstrip('-0123456789')} died by itself"] += 1
+                last = process.lines[-1] if process.lines else "no word"
+                print(f"{process.name} ended with {process.popen.returncode}: {last[-200:]}", file=sys.stderr)
 
 
 def send(pids: list[int], number: signal.Signals) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from kombu.transport import redis, virtual
 
 from execution.messages import RUN, SETTLE
+from jobs.events import Event, emit
 
 OURS = {RUN, SETTLE}
 
@@ -41,11 +42,18 @@ class Unbooked(redis.QoS):
         virtual.QoS.ack(self, delivery_tag)
 
     def restore_unacked(self, client: Any = None) -> None:
+        """Called when the channel closes, also because its connection is gone: then kombu would raise, and
+        end the worker. What cannot be given back is sent again by the ledger, or stands in Redis's book."""
         ours = {tag: message for tag, message in self._delivered.items() if _ours(message)}
-        self._give_back(list(ours.values()))
-        for tag in ours:
-            del self._delivered[tag]
-        super().restore_unacked(client)
+        try:
+            self._give_back(list(ours.values()))
+            for tag in ours:
+                del self._delivered[tag]
+            if self._delivered:
+                super().restore_unacked(client)
+        except Exception as error:  # noqa: BLE001 - whatever a closed connection raises
+            emit(Event.MESSAGES_KEPT, count=len(self._delivered), error=type(error).__name__)
+        self._delivered.clear()
 
     def _give_back(self, messages: Sequence[Any], *, leftmost: bool = False) -> None:
         if not messages:

@@ -36,6 +36,11 @@ class Event(StrEnum):
     HOOK_FAILED = "hook.failed", WARNING, "A hook raised; the outcome stands."
     RUN_DISPATCH_FAILED = "run.dispatch_failed", WARNING, "The broker took no messages; they are sent again."
     RUN_RESENT = "run.resent", INFO, "Messages that were not accepted, or lost, were sent again."
+    MESSAGES_KEPT = (
+        "messages.kept",
+        WARNING,
+        "A worker lost its broker and gave nothing back; it is sent again.",
+    )
     ATTEMPT_FAILED = "attempt.failed", WARNING, "A function raised, or passed its time."
     ATTEMPT_LOST = (
         "attempt.lost",
