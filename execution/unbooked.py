@@ -29,11 +29,16 @@ class Unbooked(redis.QoS):
         kept.append(self, message, delivery_tag)
 
     def ack(self, delivery_tag: str) -> None:
-        kept = virtual.QoS if _ours(self._delivered.get(delivery_tag)) else redis.QoS
+        message = self._delivered.get(delivery_tag)
+        if message is None:
+            return  # its connection was lost meanwhile, and it was given back; kombu would end the worker
+        kept = virtual.QoS if _ours(message) else redis.QoS
         kept.ack(self, delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 - as upstream has it
         message = self._delivered.get(delivery_tag)
+        if message is None:
+            return
         if not _ours(message):
             super().reject(delivery_tag, requeue)
             return
@@ -66,7 +71,7 @@ class Unbooked(redis.QoS):
 
 
 def _ours(message: Any) -> bool:
-    return message is not None and message.headers.get("task") in OURS
+    return message.headers.get("task") in OURS
 
 
 def install() -> None:
