@@ -105,7 +105,9 @@ def seen(ask: Callable[[], Any]) -> View:
         answer = ask()
     wall = perf_counter() - wall
     assert answer.status_code == 200, (answer.request["PATH_INFO"], answer.status_code)
-    assert b"data-count>0<" not in answer.content, f"{answer.request['PATH_INFO']} finds nothing to count"
+    path = answer.request["PATH_INFO"]
+    idle = "/chores/" in path  # of a ledger in order
+    assert idle or b"data-count>0<" not in answer.content, f"{path} finds nothing to count"
     return View(process_time() - started, on_processor(backend) - spent, wall, sent)
 
 

@@ -206,6 +206,12 @@ class Occurrence(models.Model):
                 condition=~Q(cause="schedule"),
                 name="occurrence_by_cause",
             ),
+            # The few rows that stand for many instants: which of them touch a span of the past?
+            models.Index(
+                fields=["job", "scheduled_for"],
+                condition=Q(spans_until__isnull=False),
+                name="occurrence_ranges",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(

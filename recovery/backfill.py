@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from django.db import transaction
-from django.db.models import Q
 
 from jobs.config import Config
 from jobs.errors import DefinitionError, PunctualError
@@ -116,14 +115,11 @@ def _without_row(
     job: Job, batch: Sequence[datetime]
 ) -> tuple[list[tuple[datetime, Occurrence | None]], list[datetime]]:
     """Instants to fill in, each with the missed range it lies in, and those that have a row."""
-    within = Q(scheduled_for__range=(batch[0], batch[-1])) | Q(
-        scheduled_for__lt=batch[0], spans_until__gte=batch[0]
-    )
-    rows = list(
-        Occurrence.objects.filter(within, job=job).only("scheduled_for", "spans_until", "state", "job")
-    )
-    own = {row.scheduled_for for row in rows if row.spans_until is None}
-    ranges = [row for row in rows if row.spans_until is not None]
+    rows = Occurrence.objects.filter(job=job).order_by()
+    alone = rows.filter(spans_until=None, scheduled_for__range=(batch[0], batch[-1]))
+    own = set(alone.values_list("scheduled_for", flat=True))
+    touching = rows.filter(scheduled_for__lte=batch[-1], spans_until__gte=batch[0])
+    ranges = list(touching.only("scheduled_for", "spans_until", "state", "job"))
     found: list[tuple[datetime, Occurrence | None]] = []
     known: list[datetime] = []
     for instant in batch:
