@@ -202,9 +202,7 @@ class Occurrence(models.Model):
             models.Index(fields=["state", "-scheduled_for"], name="occurrence_by_state"),
             # The same list by cause; what a schedule asked for is nearly everything, and needs none.
             models.Index(
-                fields=["cause", "-scheduled_for"],
-                condition=~Q(cause="schedule"),
-                name="occurrence_by_cause",
+                fields=["cause", "-scheduled_for"], condition=~Q(cause="schedule"), name="occurrence_by_cause"
             ),
             # The few rows that stand for many instants: which of them touch a span of the past?
             models.Index(
