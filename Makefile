@@ -23,7 +23,7 @@ test: $(VENV)/.dev ## every test on PostgreSQL and a Redis-compatible server, th
 check: $(VENV)/.dev ## format, lint, types, import contracts, migrations, deployment settings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy .
+	$(BIN)/mypy punctual scheduler_project tests examples docs docker manage.py
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run

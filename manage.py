@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Command line → Django management command."""
+"""Run a Django management command of the ready-made platform."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
-"""Now → one tick of the clock: plan what is next, fire what is due, sweep; and when to come back.
+"""Run one tick of the clock: fire what is due, plan what is next, release retries, sweep.
 
-Any number of beats tick at once, without a leader and without a lock between them: creation is
-decided by primary keys, firing by row locks that the others skip.
+Any number of beats tick at the same time, without a leader and without a lock between them: primary keys
+decide who creates an occurrence, and row locks that the others skip decide who fires it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,30 +12,32 @@ from typing import Any
 
 from django.db.models import Min
 
-from execution.dispatch import Outgoing, dispatch, send
-from jobs.clock import Clock
-from occurrences import foresight
-from occurrences.firing import BATCH, Fired, fire_due
-from occurrences.materialize import Planned, plan_due
-from occurrences.models import Cursor, Occurrence, TaskRun
-from occurrences.ready import Ready
-from occurrences.states import OccurrenceState, RunState
-from recovery import sweep
-from recovery.catchup import BATCH as CATCH_UP_BATCH
-from recovery.catchup import CaughtUp, catch_up
-from recovery.replaced import end_replaced
-from recovery.retries import release_due
+from punctual.execution.broker.dispatch import Outgoing, dispatch, send
+from punctual.jobs.clock import Clock
+from punctual.occurrences.admission.firing import BATCH, Fired, fire_due
+from punctual.occurrences.models import Cursor, Occurrence, TaskRun
+from punctual.occurrences.outbox import Ready
+from punctual.occurrences.planning import foresight
+from punctual.occurrences.planning.materialize import Planned, plan_due
+from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.recovery.catchup import BATCH as CATCH_UP_BATCH
+from punctual.recovery.catchup import CaughtUp, catch_up
+from punctual.recovery.sweeper import sweep
+from punctual.recovery.sweeper.replacement import end_replaced
+from punctual.recovery.sweeper.retries import release_due_retries
 
-LONGEST_SLEEP = timedelta(seconds=1)
-AFTER_CONTENTION = timedelta(milliseconds=50)
-BEHIND = timedelta(seconds=5)  # a cursor this late was not planned when it should have been
-# What a beat does between two signs of life, and before it looks at the clock and at signals again.
-ROUNDS = 5
-MOST_ABSORBED = 1_000_000  # late instants a tick looks at before it fires
+MAX_SLEEP = timedelta(seconds=1)
+CONTENTION_DELAY = timedelta(milliseconds=50)
+PLANNING_LATE_AFTER = timedelta(seconds=5)  # a cursor this late was not planned when it should have been
+# Rounds of one tick: a beat renews its heartbeat, reads the clock and handles signals after so many.
+MAX_ROUNDS = 5
+MAX_ABSORBED = 1_000_000  # late instants a tick handles before it continues with what is due now
 
 
 @dataclass(frozen=True)
 class Ticked:
+    """Counts of one tick."""
+
     planned: int = 0
     fired: int = 0
     queued: int = 0
@@ -44,7 +46,7 @@ class Ticked:
     retried: int = 0
     contended: int = 0
     swept: sweep.Swept | None = None
-    more: bool = False  # rounds ran out before the work did: come back at once
+    more: bool = False  # work is left after the last round: tick again at once
 
     @property
     def quiet(self) -> bool:
@@ -68,23 +70,23 @@ def run_once(
     batch: int = BATCH,
     clock: Clock | None = None,
 ) -> Ticked:
-    """Everything that is due at `now`, or as much of it as fits into so many rounds of so many rows.
+    """Do everything that is due at `now`, in at most `rounds` rounds of `batch` rows each.
 
-    `clock` says when the broker has taken the messages; without one it is `now`.
+    `clock` gives the time at which the broker accepted the messages; the default is `now`.
     """
-    done, more = _rounds(rounds, partial(_round, now, batch, clock or (lambda: now)))
-    if any(item.fired.queued for item in done):
+    results, more = _run_rounds(rounds, partial(_run_round, now, batch, clock or (lambda: now)))
+    if any(item.fired.queued for item in results):
         dispatch(end_replaced(now).released, now=now)
-    retried = release_due(now)
+    retried = release_due_retries(now)
     dispatch(retried, now=now, chords=False)
     return Ticked(
-        planned=sum(item.planned.instants for item in done),
-        fired=sum(item.fired.fired for item in done),
-        queued=sum(item.fired.queued for item in done),
-        skipped=sum(item.fired.skipped for item in done),
-        missed=sum(item.planned.absorbed + item.caught + item.fired.missed for item in done),
+        planned=sum(item.planned.instants for item in results),
+        fired=sum(item.fired.fired for item in results),
+        queued=sum(item.fired.queued for item in results),
+        skipped=sum(item.fired.skipped for item in results),
+        missed=sum(item.planned.absorbed + item.missed + item.fired.missed for item in results),
         retried=len(retried),
-        contended=done[-1].fired.contended,
+        contended=results[-1].fired.contended,
         swept=sweep.run_once(now) if sweeping else None,
         more=more,
     )
@@ -92,47 +94,46 @@ def run_once(
 
 @dataclass(frozen=True)
 class _Round:
-    """One batch of each: what is due goes out before the next batch is even looked at."""
+    """One batch of planning, catch-up and firing; its messages are sent before the next batch is read."""
 
     planned: Planned
-    caught: int
+    missed: int
     fired: Fired
-
     full: bool
 
     @property
-    def goes_on(self) -> bool:
+    def has_more(self) -> bool:
         return self.planned.jobs > 0 or self.full
 
 
-def _rounds(most: int | None, one: Callable[..., _Round]) -> tuple[list[_Round], bool]:
-    done: list[_Round] = []
+def _run_rounds(limit: int | None, run_round: Callable[..., _Round]) -> tuple[list[_Round], bool]:
+    results: list[_Round] = []
     more = True
-    while more and len(done) != most:
-        done.append(one(first=not done))
-        absorbed = sum(item.planned.absorbed for item in done)
-        # What is due now must not wait for what was missed long ago.
-        more = done[-1].goes_on and absorbed < MOST_ABSORBED
-    return done, done[-1].goes_on
+    while more and len(results) != limit:
+        results.append(run_round(first=not results))
+        absorbed = sum(item.planned.absorbed for item in results)
+        # Occurrences due now must not wait until every instant of a long outage is recorded.
+        more = results[-1].has_more and absorbed < MAX_ABSORBED
+    return results, results[-1].has_more
 
 
-def _round(now: datetime, batch: int, clock: Clock, *, first: bool) -> _Round:
-    if Cursor.objects.due(now - BEHIND).exists():
-        # After an outage or an edit: what was owed before comes before what is due now.
+def _run_round(now: datetime, batch: int, clock: Clock, *, first: bool) -> _Round:
+    if Cursor.objects.due(now - PLANNING_LATE_AFTER).exists():
+        # After an outage or an edit: plan first, so that older instants are fired before those due now.
         planned = plan_due(now, limit=batch)
-        caught = _catch_up(now)
+        missed = _catch_up(now)
         fired = _fire(now, batch, clock, _Beside(now))
-        return _Round(planned, caught, fired, full=fired.handled >= batch)
-    # Their next occurrences are rows already: what is due need not wait for planning those after them.
-    caught = _catch_up(now) if first else 0
+        return _Round(planned, missed, fired, full=fired.handled >= batch)
+    # Every job has its next occurrence as a row: fire those first and plan the following ones afterwards.
+    missed = _catch_up(now) if first else 0
     beside = _Beside(now)
     fired = _fire(now, batch, clock, beside)
     planned = foresight.write(beside.foreseen) + plan_due(now, limit=batch)
-    return _Round(planned, caught, fired, full=fired.handled >= batch)
+    return _Round(planned, missed, fired, full=fired.handled >= batch)
 
 
 class _Beside:
-    """What is worked out while the database writes: the messages, and what follows in each job."""
+    """Work done while the database writes: compose the messages, and plan what follows in each job."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -165,12 +166,12 @@ def _fire(now: datetime, batch: int, clock: Clock, beside: _Beside) -> Fired:
 
 
 def sleep_for(now: datetime) -> timedelta:
-    """Until the next row is due, a second at most: work committed elsewhere shall not wait longer."""
+    """The time until the next row is due, at most MAX_SLEEP: other processes may commit new work."""
     next_due = [
         Occurrence.objects.filter(state=OccurrenceState.PENDING).aggregate(at=Min("run_at"))["at"],
         TaskRun.objects.filter(state=RunState.RETRY).aggregate(at=Min("available_at"))["at"],
         Cursor.objects.filter(plan_at__isnull=False).aggregate(at=Min("plan_at"))["at"],
     ]
     times = [at - now for at in next_due if at is not None]
-    wait: timedelta = min([*times, LONGEST_SLEEP])
+    wait: timedelta = min([*times, MAX_SLEEP])
     return max(wait, timedelta())

@@ -1,13 +1,13 @@
-"""Jobs in -> how fast a beat emits what is due, and how late; beside django-celery-beat and redbeat.
+"""Measure how fast and how late a beat sends due runs, compared with django-celery-beat and redbeat.
 
     python benchmarks/beat.py [--sizes 1000,10000,100000,1000000] [--due 1000] [--peers 10000] [--seconds 8]
 
 Starts its own PostgreSQL and Redis-compatible server. For each size: the time of a tick with DUE occurrences
-due (fired, runs inserted, next occurrence planned, message published and confirmed), the time a beat process
-takes to start, its memory, how late messages are accepted with DUE due in one second, and how soon an edit by
-plain SQL takes effect. Then, apart, the tick with tasks that have proven short, many to a message:
-that is how such tasks are emitted, but one message for each is what the peers do. Peers are measured at
-`--peers` jobs, for some seconds each. Nothing is asserted.
+due (fired, runs inserted, next occurrence planned, message published and confirmed), the start-up time and
+the memory of a beat process, the lateness of messages with DUE occurrences due in one second, and the time
+until an edit by plain SQL takes effect. Then, separately, the tick with tasks measured as short, many per
+message; the peers send one message per task. Peers are measured with `--peers` jobs, for some seconds each.
+Nothing is asserted.
 """
 
 # ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
@@ -27,20 +27,22 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-# Run as a script, this file would hide the package of the same name.
+# Without this, the folder of this script would come first on the path.
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
-from benchmarks.filling import Fleet, empty, execute  # noqa: E402
+from benchmarks.job_fleet import Fleet, empty, execute  # noqa: E402
 from benchmarks.stack import stack  # noqa: E402
 from tests.guardian import Guardian  # noqa: E402
 
-PATIENCE = 60.0
-TICKS = 5  # the middle one is told
-EDITS = 5  # likewise
+TIMEOUT = 60.0
+TICKS = 5  # the median is reported
+EDITS = 5  # the median is reported
 # A million jobs with their occurrences are 1.5 GB; PostgreSQL's default is to keep 128 MB in memory.
 BUFFERS = "1GB"
-LEAD = timedelta(seconds=3)  # the occurrences of the lateness part are due so long after they are written
+LEAD = timedelta(
+    seconds=3
+)  # time between the insert of occurrences and their due time, when measuring lateness
 
 
 def purge() -> int:
@@ -52,39 +54,39 @@ def purge() -> int:
 
 
 def tick_seconds(fleet: Fleet, *, messages: int) -> float:
-    """The median of some ticks with everything due, in this process, set up as a beat sets itself up."""
-    from beat import tick
-    from beat.session import Session
-    from jobs.clock import database_now
+    """The median time of ticks with all jobs due, in this process, configured like a beat."""
+    from punctual.beat import tick
+    from punctual.beat.postgres import Session
+    from punctual.jobs.clock import database_now
 
     gc.collect()
     gc.freeze()
-    Session().bound_silence()
+    Session().configure()
     taken = []
     for _ in range(TICKS + 1):
-        fleet.arm(database_now())
+        fleet.make_due(database_now())
         started = time.perf_counter()
         ticked = tick.run_once(database_now(), sweeping=False, clock=database_now)
         taken.append(time.perf_counter() - started)
         sent = purge()
         if not ticked.fired == ticked.planned == len(fleet.due) or sent != messages:
             raise RuntimeError(f"{ticked}, {sent} messages")
-    return median(taken[1:])  # the first one fills caches
+    return median(taken[1:])  # the first tick fills caches
 
 
 def bundled_seconds(fleet: Fleet) -> float:
-    """The same once every task has proven short, so that a message carries many of them."""
-    from execution.bundling import MOST
+    """The same with every task measured as short, so that a message carries many runs."""
+    from punctual.execution.broker.bundling import MAX_RUNS
 
     execute(
-        "INSERT INTO execution_pace (task_id, p95, samples, measured_at)"
-        " SELECT id, 0.0001, 50, now() FROM jobs_task WHERE job_id = ANY(%s::uuid[])",
+        "INSERT INTO punctual_pace (task_id, p95, samples, measured_at)"
+        " SELECT id, 0.0001, 50, now() FROM punctual_task WHERE job_id = ANY(%s::uuid[])",
         [fleet.due],
     )
     try:
-        return tick_seconds(fleet, messages=len(fleet.due) // MOST)
+        return tick_seconds(fleet, messages=len(fleet.due) // MAX_RUNS)
     finally:
-        execute("DELETE FROM execution_pace")
+        execute("DELETE FROM punctual_pace")
 
 
 @contextmanager
@@ -116,12 +118,12 @@ def beat(
         guardian.forget(process.pid)
 
 
-def wait_for(question: Callable[[], object], every: float = 0.005) -> float:
-    """Seconds until the answer is yes."""
+def wait_for(condition: Callable[[], object], every: float = 0.005) -> float:
+    """Wait until the condition is true; return the seconds."""
     started = time.perf_counter()
-    while not question():
-        if time.perf_counter() - started > PATIENCE:
-            raise TimeoutError(f"not within {PATIENCE:g} s")
+    while not condition():
+        if time.perf_counter() - started > TIMEOUT:
+            raise TimeoutError(f"not within {TIMEOUT:g} s")
         time.sleep(every)
     return time.perf_counter() - started
 
@@ -131,19 +133,21 @@ def megabytes(process: subprocess.Popen[bytes]) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def with_a_beat(fleet: Fleet, folder: Path, guardian: Guardian) -> dict[str, Any]:
-    from jobs.clock import database_now
+def measure_process(fleet: Fleet, folder: Path, guardian: Guardian) -> dict[str, Any]:
+    from punctual.jobs.clock import database_now
 
-    execute("DELETE FROM beat_beat")
-    fleet.arm(fleet.far)
+    execute("DELETE FROM punctual_process WHERE kind = 'beat'")
+    fleet.make_due(fleet.far)
     with beat(folder, guardian) as process:
-        start_up = wait_for(lambda: execute("SELECT 1 FROM beat_beat WHERE ticked_at > started_at"))
+        start_up = wait_for(
+            lambda: execute("SELECT 1 FROM punctual_process WHERE kind = 'beat' AND seen_at > started_at")
+        )
         at = (database_now() + LEAD).replace(microsecond=0)
-        fleet.arm(at)
+        fleet.make_due(at)
         execute("SELECT pg_notify('punctual', '')")
-        count = "SELECT count(*) FROM occurrences_taskrun WHERE dispatched_at IS NOT NULL"
+        count = "SELECT count(*) FROM punctual_taskrun WHERE dispatched_at IS NOT NULL"
         wait_for(lambda: execute(count) == [(len(fleet.due),)], every=0.2)
-        late = execute("SELECT extract(epoch FROM dispatched_at - %s) FROM occurrences_taskrun", [at])
+        late = execute("SELECT extract(epoch FROM dispatched_at - %s) FROM punctual_taskrun", [at])
         effect = edit_to_effect(fleet)
         memory = megabytes(process)
     purge()
@@ -153,14 +157,12 @@ def with_a_beat(fleet: Fleet, folder: Path, guardian: Guardian) -> dict[str, Any
 
 
 def edit_to_effect(fleet: Fleet) -> float:
-    """From a plain UPDATE to the next occurrence being the new schedule's; the median of five."""
+    """Seconds from an UPDATE until an occurrence of the new schedule is planned; the median."""
     taken = []
     for number in range(EDITS):
         id_, schedule = fleet.ids[-1 - number], f"{number} 3 1 1 *"
-        execute("UPDATE jobs_job SET schedule = %s WHERE id = %s", [schedule, id_])
-        new = (
-            "SELECT 1 FROM occurrences_occurrence WHERE job_id = %s AND extract(month FROM scheduled_for) = 1"
-        )
+        execute("UPDATE punctual_job SET schedule = %s WHERE id = %s", [schedule, id_])
+        new = "SELECT 1 FROM punctual_occurrence WHERE job_id = %s AND extract(month FROM scheduled_for) = 1"
         taken.append(wait_for(lambda: execute(f"{new} AND state = 'pending'", [id_]), every=0.002))  # noqa: B023 - read at once
     return median(taken)
 
@@ -168,8 +170,8 @@ def edit_to_effect(fleet: Fleet) -> float:
 # -- peers -----------------------------------------------------------------------------------------
 
 
-def emitted(queue: str, seconds: float) -> tuple[int, float]:
-    """Messages that come into a queue within some seconds of the first."""
+def count_messages(queue: str, seconds: float) -> tuple[int, float]:
+    """Count the messages sent to a queue within some seconds after the first."""
     from celery import current_app
 
     with current_app.connection_for_read() as broker:
@@ -181,7 +183,7 @@ def emitted(queue: str, seconds: float) -> tuple[int, float]:
 
 
 def django_celery_beat(jobs: int, folder: Path, guardian: Guardian, seconds: float) -> float:
-    """Every entry due at once: how many a second its own scheduler sends."""
+    """Messages per second of django-celery-beat's own scheduler, with every entry due."""
     from django.utils import timezone
     from django_celery_beat.models import CrontabSchedule, PeriodicTask, PeriodicTasks
 
@@ -198,13 +200,13 @@ def django_celery_beat(jobs: int, folder: Path, guardian: Guardian, seconds: flo
     PeriodicTasks.update_changed()
     scheduler = "django_celery_beat.schedulers:DatabaseScheduler"
     with beat(folder, guardian, "-A", "scheduler_project", "beat", "--scheduler", scheduler):
-        count, taken = emitted("peer", seconds)
+        count, taken = count_messages("peer", seconds)
     PeriodicTask.objects.all().delete()
     return count / taken
 
 
 def redbeat(jobs: int, folder: Path, guardian: Guardian, seconds: float) -> float:
-    """The same for celery-redbeat, whose entries live in Redis."""
+    """Messages per second of celery-redbeat, whose entries are stored in Redis."""
     from celery import Celery
     from celery.schedules import crontab
     from redbeat import RedBeatSchedulerEntry
@@ -227,7 +229,7 @@ def redbeat(jobs: int, folder: Path, guardian: Guardian, seconds: float) -> floa
         entry.save()
     words = ("-A", "redbeat_bench", "beat", "--scheduler", "redbeat.RedBeatScheduler")
     with beat(folder, guardian, *words, PYTHONPATH=str(folder)):
-        count, taken = emitted("redbeat", seconds)
+        count, taken = count_messages("redbeat", seconds)
     return count / taken
 
 
@@ -241,10 +243,10 @@ def measure(options: argparse.Namespace, folder: Path, guardian: Guardian) -> No
     print(f"{'jobs':>10}      tick  a second  start-up   memory  late p50      p99     edit")
     for size in sizes:
         fleet = Fleet(size, min(options.due, size))
-        fleet.make()
+        fleet.insert()
         seconds = tick_seconds(fleet, messages=len(fleet.due))
         rates[size] = len(fleet.due) / seconds
-        live = with_a_beat(fleet, folder, guardian)
+        live = measure_process(fleet, folder, guardian)
         print(
             f"{size:10,} {seconds * 1000:6.0f} ms {rates[size]:9,.0f} {live['start_up']:7.2f} s"
             f" {live['memory']:5.0f} MB {live['p50'] * 1000:6.0f} ms {live['p99'] * 1000:5.0f} ms"
@@ -253,12 +255,14 @@ def measure(options: argparse.Namespace, folder: Path, guardian: Guardian) -> No
         )
         bundled[size] = len(fleet.due) / bundled_seconds(fleet)
     empty()
-    told = ", ".join(f"{rate:,.0f} with {size:,} jobs" for size, rate in bundled.items())
-    print(f"of tasks that have proven short, many to a message: {told} a second")
-    ratios(options, folder, guardian, rates)
+    figures = ", ".join(f"{rate:,.0f} with {size:,} jobs" for size, rate in bundled.items())
+    print(f"tasks measured as short, many per message: {figures} a second")
+    print_ratios(options, folder, guardian, rates)
 
 
-def ratios(options: argparse.Namespace, folder: Path, guardian: Guardian, rates: dict[int, float]) -> None:
+def print_ratios(
+    options: argparse.Namespace, folder: Path, guardian: Guardian, rates: dict[int, float]
+) -> None:
     first, last = min(rates), max(rates)
     print(f"a tick with {last:,} jobs takes {rates[first] / rates[last]:.2f} times as long as with {first:,}")
     if not options.peers:
@@ -266,15 +270,17 @@ def ratios(options: argparse.Namespace, folder: Path, guardian: Guardian, rates:
     ours = rates.get(options.peers, rates[last])
     for name, peer in (("django-celery-beat", django_celery_beat), ("redbeat", redbeat)):
         theirs = peer(options.peers, folder, guardian, options.seconds)
-        told = f"{name} with {options.peers:,} jobs: {theirs:,.0f} a second"
-        print(f"{told}; ours {ours:,.0f}, {ours / max(theirs, 0.1):,.0f} times as many", flush=True)
+        text = f"{name} with {options.peers:,} jobs: {theirs:,.0f} a second"
+        print(f"{text}; ours {ours:,.0f}, {ours / max(theirs, 0.1):,.0f} times as many", flush=True)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sizes", default="1000,10000,100000,1000000", help="numbers of jobs")
     parser.add_argument("--due", type=int, default=1000, help="occurrences due at once")
-    parser.add_argument("--peers", type=int, default=10_000, help="jobs the peers get; 0: leave them out")
+    parser.add_argument(
+        "--peers", type=int, default=10_000, help="number of jobs for the peers; 0: skip them"
+    )
     parser.add_argument("--seconds", type=float, default=8, help="how long each peer is watched")
     return parser.parse_args()
 

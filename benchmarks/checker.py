@@ -1,7 +1,8 @@
-"""The ledger and the effects tasks wrote, after everything has come to rest → a scorecard.
+"""Compare the ledger and the effects of tasks with the schedules, after all occurrences have ended.
 
-What should have happened is computed from the schedules (`recovery.verify`), never from the rows; what
-did happen is read from the rows and from the table of effects, which the platform does not know.
+The expected instants are computed from the schedules (`punctual.recovery.verification.verify`), not from the
+rows; the actual results are read from the rows and from the table of effects, which the platform does not
+write.
 """
 
 from __future__ import annotations
@@ -13,29 +14,29 @@ from uuid import UUID
 
 from django.db import connection
 
-from jobs.models import Job
-from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import OCCURRENCE_OPEN, OccurrenceState, RunState
-from recovery.coverage import Kind
-from recovery.owed import owed
-from recovery.verify import pieces_of, verify
+from punctual.jobs.models import Job
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import OCCURRENCE_OPEN, OccurrenceState, RunState
+from punctual.recovery.verification.coverage import Kind
+from punctual.recovery.verification.segments import owed_instants
+from punctual.recovery.verification.verify import job_segments, verify
 
 LATE = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
 class Scorecard:
-    """`lost`, `doubled` and `stuck` must be 0; the rest is told."""
+    """`lost`, `doubled` and `stuck` must be 0; the other figures are informative."""
 
-    expected: int  # instants the schedules name
+    expected: int  # instants by the schedules
     lost: int  # instants without a row, occurrences that did not complete, successes without an effect
     doubled: int  # instants with two rows, transactional runs with two effects
-    stuck: int  # occurrences that are not over
-    late: int  # started more than a minute after their time
-    repeated: int  # runs of plain tasks whose function took effect again: at-least-once
+    stuck: int  # occurrences that have not ended
+    late: int  # started more than a minute late
+    repeated: int  # runs of non-transactional tasks with more than one effect (at least once)
     runs: int
     attempts_lost: int
-    lateness: tuple[float, float, float]  # seconds: median, 99th percentile, longest
+    lateness: tuple[float, float, float]  # seconds: median, 99th percentile, maximum
 
     @property
     def clean(self) -> bool:
@@ -43,11 +44,11 @@ class Scorecard:
 
 
 def check(*, end: datetime, transactional: str = "once") -> Scorecard:
-    """`end`: instants up to it must be accounted for; `transactional` is the function whose effects count."""
+    """Check all instants up to `end`; `transactional` names the function that must take effect once."""
     kinds: Counter[Kind] = Counter()
     expected = 0
     for job in Job.objects.exclude(schedule__startswith="@once").order_by("name"):
-        expected += sum(1 for _ in owed(pieces_of(job, end), job.created_at, end))
+        expected += sum(1 for _ in owed_instants(job_segments(job, end), job.created_at, end))
         for item in verify(job, now=end + timedelta(hours=1), until=end):
             kinds[item.kind] += item.count
     rows = Occurrence.objects.filter(
@@ -76,12 +77,12 @@ def check(*, end: datetime, transactional: str = "once") -> Scorecard:
         repeated=sum(effects[run] > 1 for run in writing - once),
         runs=len(functions),
         attempts_lost=_attempts_lost(),
-        lateness=(_share(waits, 0.5), _share(waits, 0.99), waits[-1] if waits else 0.0),
+        lateness=(_percentile(waits, 0.5), _percentile(waits, 0.99), waits[-1] if waits else 0.0),
     )
 
 
 def _effects() -> Counter[object]:
-    """Effects per run; a slow task writes two, and is not counted."""
+    """Effects per run."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT run_id, COUNT(*) FROM cluster_app_effect GROUP BY run_id")
         return Counter({_uuid(run): count for run, count in cursor.fetchall()})
@@ -95,11 +96,11 @@ def _attempts_lost() -> int:
     return Attempt.objects.filter(state="lost").count()
 
 
-def _share(ordered: list[float], part: float) -> float:
+def _percentile(ordered: list[float], part: float) -> float:
     return ordered[min(int(len(ordered) * part), len(ordered) - 1)] if ordered else 0.0
 
 
-def told(card: Scorecard) -> list[tuple[str, object]]:
+def summary_rows(card: Scorecard) -> list[tuple[str, object]]:
     median, most, longest = card.lateness
     return [
         ("instants expected", card.expected),
@@ -107,8 +108,8 @@ def told(card: Scorecard) -> list[tuple[str, object]]:
         ("doubled", card.doubled),
         ("stuck", card.stuck),
         ("started more than a minute late", card.late),
-        ("lateness p50 / p99 / longest", f"{median:.2f} / {most:.1f} / {longest:.1f} s"),
+        ("lateness p50 / p99 / max", f"{median:.2f} / {most:.1f} / {longest:.1f} s"),
         ("runs that succeeded", card.runs),
         ("attempts lost with their worker", card.attempts_lost),
-        ("plain tasks that took effect again", card.repeated),
+        ("non-transactional runs with several effects", card.repeated),
     ]

@@ -1,10 +1,10 @@
-"""No-ops in -> how many a second come out, fully audited, and how soon one starts; beside bare Celery.
+"""Measure throughput and start latency of no-op tasks, compared with bare Celery and other job systems.
 
     python benchmarks/execution.py [--runs N] [PART ...]
 
-Starts its own PostgreSQL and Redis-compatible server. Each system works off a queue filled beforehand with
-two worker processes; the rate is taken from the moment a twentieth of it is done, so that nobody's start-up
-counts. Nothing is asserted; every figure is one run.
+Starts its own PostgreSQL and Redis-compatible server. Each system processes a prepared queue with two worker
+processes; the rate is measured after a twentieth of the queue is done, so that the start-up of workers does
+not count. Nothing is asserted; every figure is one run.
 """
 
 # ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-# Run as a script, this file would hide the package of the same name.
+# Without this, the folder of this script would come first on the path.
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
@@ -32,9 +32,9 @@ from benchmarks.stack import stack  # noqa: E402
 from tests.guardian import Guardian  # noqa: E402
 
 CONCURRENCY = 2
-PATIENCE = 120.0
+TIMEOUT = 120.0
 SERVERS: dict[str, list[int]] = {"worker": [], "postgres": [], "redis": []}  # process ids
-COST: dict[str, float] = {}  # of the last measurement: milliseconds of processor time an item took
+COST: dict[str, float] = {}  # of the last measurement: milliseconds of processor time per item
 LATENCIES = 200  # starts on an idle system
 
 
@@ -76,26 +76,28 @@ def celery_worker(app: str, queue: str) -> tuple[str, ...]:
 
 
 def rate(done: Callable[[], int], total: int) -> float:
-    """Items a second, from a twentieth done until all are; and what processor time each took, in `COST`."""
-    from benchmarks.workload.processors import used
+    """Items per second, after the first twentieth; the processor time per item is stored in `COST`."""
+    from benchmarks.workload.processor_time import seconds_used
 
     began: tuple[float, int] | None = None
     spent = dict.fromkeys(SERVERS, 0.0)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while (count := done()) < total:
         if began is None and count >= total / 20:
             began = time.monotonic(), count
-            spent = {name: used(*pids) for name, pids in SERVERS.items()}
+            spent = {name: seconds_used(*pids) for name, pids in SERVERS.items()}
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{count} of {total} after {PATIENCE:g} s")
+            raise TimeoutError(f"{count} of {total} after {TIMEOUT:g} s")
         time.sleep(0.02)
     first, already = began or (time.monotonic(), 0)
-    COST.update({name: 1000 * (used(*SERVERS[name]) - spent[name]) / (total - already) for name in SERVERS})
+    COST.update(
+        {name: 1000 * (seconds_used(*SERVERS[name]) - spent[name]) / (total - already) for name in SERVERS}
+    )
     return (total - already) / max(time.monotonic() - first, 1e-9)
 
 
 class Punctual:
-    """Rows planned, fired and sent the usual way; then a worker."""
+    """Punctual: occurrences fired and sent by a tick, then a worker."""
 
     def __init__(self, folder: Path, guardian: Guardian) -> None:
         self.folder, self.guardian = folder, guardian
@@ -106,15 +108,15 @@ class Punctual:
         )
 
     def load(self, name: str, occurrences: int) -> None:
-        """Due occurrences of the job of that name, or of those it is the first word of, fired and sent."""
+        """Insert due occurrences of the named job, or of jobs with that first word; fire and send them."""
         from django.db.models import Q
 
-        from beat.tick import run_once
-        from jobs.clock import database_now
-        from jobs.models import Job
-        from jobs.scheduling import job_config
-        from occurrences.materialize import new_occurrence
-        from occurrences.models import Cause, Occurrence
+        from punctual.beat.tick import run_once
+        from punctual.jobs.clock import database_now
+        from punctual.jobs.config.cascade import job_config
+        from punctual.jobs.models import Job
+        from punctual.occurrences.models import Cause, Occurrence
+        from punctual.occurrences.planning.new_rows import new_occurrence
 
         now = database_now()
         named = Q(name=name) | Q(name__startswith=f"{name} ")
@@ -138,7 +140,7 @@ class Punctual:
         run_once(now, sweeping=False)
 
     def active(self) -> int:
-        from occurrences.models import Occurrence
+        from punctual.occurrences.models import Occurrence
 
         return Occurrence.objects.active().count()
 
@@ -147,11 +149,11 @@ class Punctual:
         with self.worker():
             return rate(lambda: occurrences - self.active(), occurrences)
 
-    def prove(self, name: str) -> None:
-        """Let the tasks of a job count as short, as they do after their first dozen runs."""
-        from execution.models import Pace
-        from jobs.clock import database_now
-        from jobs.models import Task
+    def mark_short(self, name: str) -> None:
+        """Mark the tasks of a job as short, as they are after their first dozen runs."""
+        from punctual.execution.models import Pace
+        from punctual.jobs.clock import database_now
+        from punctual.jobs.models import Task
 
         Pace.objects.bulk_create(
             (
@@ -164,23 +166,23 @@ class Punctual:
         )
 
     def latencies(self) -> list[float]:
-        from beat.tick import run_once
-        from execution.dispatch import Outgoing, send
-        from jobs import trigger
-        from jobs.clock import database_now
-        from occurrences.firing import fire_due
+        from punctual import trigger
+        from punctual.beat.tick import run_once
+        from punctual.execution.broker.dispatch import Outgoing, send
+        from punctual.jobs.clock import database_now
+        from punctual.occurrences.admission.firing import fire_due
 
-        run_once(database_now(), sweeping=False)  # jobs nobody has planned yet are not fired
+        run_once(database_now(), sweeping=False)  # plans all jobs; unplanned jobs are not fired
 
         def start() -> float:
             trigger("note")
             fired = fire_due(database_now())
             began = time.time()
-            send(Outgoing(fired.ready), clock=database_now)  # as a tick does
+            send(Outgoing(fired.ready), clock=database_now)  # as in a tick
             return began
 
         with self.worker():
-            return late_by(start)
+            return measure_latencies(start)
 
 
 class Bare:
@@ -190,12 +192,12 @@ class Bare:
         self.folder, self.guardian = folder, guardian
 
     def worker(self) -> Any:
-        words = celery_worker("benchmarks.workload.bare", "bare")
+        words = celery_worker("benchmarks.workload.celery_tasks", "bare")
         return program(self.guardian, self.folder / "bare.log", *words)
 
     def throughput(self, tasks: int) -> float:
-        from benchmarks.workload.bare import app, noop
-        from benchmarks.workload.starts import server
+        from benchmarks.workload.celery_tasks import app, noop
+        from benchmarks.workload.start_times import server
 
         server().flushdb()
         with app.producer_or_acquire() as producer:
@@ -208,20 +210,21 @@ class Bare:
     def chords(self, size: int, count: int) -> float:
         from celery import chord, group
 
-        from benchmarks.workload.bare import gathered, noop
-        from benchmarks.workload.starts import server
+        from benchmarks.workload.celery_tasks import count_results, noop
+        from benchmarks.workload.start_times import server
 
         server().flushdb()
         results = [
-            chord(group(noop.si() for _ in range(size)), gathered.s()).apply_async() for _ in range(count)
+            chord(group(noop.si() for _ in range(size)), count_results.s()).apply_async()
+            for _ in range(count)
         ]
         assert len(results) == count
-        total = (size + 1) * count  # their callbacks come last, so members are counted as well
+        total = (size + 1) * count  # the callbacks come last, so members are counted as well
         with self.worker():
             return rate(lambda: len(server().keys("celery-task-meta-*")), total) / (size + 1)
 
     def latencies(self) -> list[float]:
-        from benchmarks.workload.bare import note
+        from benchmarks.workload.celery_tasks import note
 
         def start() -> float:
             began = time.time()
@@ -229,25 +232,25 @@ class Bare:
             return began
 
         with self.worker():
-            return late_by(start)
+            return measure_latencies(start)
 
 
-def late_by(start: Callable[[], float]) -> list[float]:
-    """Milliseconds from sending to the function's first line, one at a time; the first few warm up."""
-    from benchmarks.workload.starts import KEY, server
+def measure_latencies(start: Callable[[], float]) -> list[float]:
+    """Milliseconds from sending to the start of the function, one at a time, after a warm-up."""
+    from benchmarks.workload.start_times import KEY, server
 
     server().delete(KEY)
-    found = []
+    latencies = []
     for _ in range(LATENCIES + 20):
         began = start()
-        answer = server().blpop([KEY], timeout=PATIENCE)
+        answer = server().blpop([KEY], timeout=TIMEOUT)
         assert isinstance(answer, (tuple, list))
-        found.append(1000 * (float(answer[1]) - began))
-        time.sleep(0.01)  # let the worker finish: the system shall be idle
-    return found[20:]
+        latencies.append(1000 * (float(answer[1]) - began))
+        time.sleep(0.01)  # let the worker finish, so that the system is idle
+    return latencies[20:]
 
 
-def shown(what: str, value: float, unit: str, base: float | None = None) -> None:
+def print_result(what: str, value: float, unit: str, base: float | None = None) -> None:
     ratio = f"  {value / base:6.2f} × bare Celery" if base else ""
     cost = "  " + ", ".join(f"{name} {ms:.2f}" for name, ms in COST.items()) + " ms" if COST else ""
     print(f"{what:44} {value:10,.1f} {unit}{ratio}{cost}", flush=True)
@@ -263,12 +266,12 @@ def measure(folder: Path, guardian: Guardian, runs: int, parts: set[str]) -> Non
     base = 0.0
     if "bare" in parts:
         base = bare.throughput(runs)
-        shown("bare Celery, results", base, "tasks/s", base)
+        print_result("bare Celery, results", base, "tasks/s", base)
     if "alone" in parts:
-        shown("Punctual, one run a message", punctual.throughput("alone", runs), "runs/s", base)
+        print_result("Punctual, one run a message", punctual.throughput("alone", runs), "runs/s", base)
     if "bundles" in parts:
-        punctual.throughput("short", 500)  # first runs go alone
-        shown("Punctual, bundles", punctual.throughput("short", 4 * runs), "runs/s", base)
+        punctual.throughput("short", 500)  # the first runs are not bundled
+        print_result("Punctual, bundles", punctual.throughput("short", 4 * runs), "runs/s", base)
     if "peers" in parts:
         measure_peers(folder, guardian, runs, base)
     if "chords" in parts:
@@ -277,22 +280,24 @@ def measure(folder: Path, guardian: Guardian, runs: int, parts: set[str]) -> Non
         for size in FANS:
             count = max(10, runs // size // 2)
             theirs = bare.chords(size, count)
-            shown(f"bare Celery, chords of {size}", theirs, "chords/s", theirs)
+            print_result(f"bare Celery, chords of {size}", theirs, "chords/s", theirs)
             punctual.throughput(f"fan {size}", 3)
-            shown(
+            print_result(
                 f"Punctual, occurrences of {size} parallel tasks",
                 punctual.throughput(f"fan {size}", count),
                 "occ/s",
                 theirs,
             )
-            punctual.prove(f"fan {size}")
-            shown("the same in bundles", punctual.throughput(f"fan {size}", 2 * count), "occ/s", theirs)
+            punctual.mark_short(f"fan {size}")
+            print_result(
+                "the same in bundles", punctual.throughput(f"fan {size}", 2 * count), "occ/s", theirs
+            )
     if "latency" in parts:
         theirs_late, ours_late = bare.latencies(), punctual.latencies()
         for name, at in (("p50", 49), ("p99", 98)):
             theirs, ours = quantiles(theirs_late, n=100)[at], quantiles(ours_late, n=100)[at]
-            shown(f"bare Celery, start latency {name}", theirs, "ms", theirs)
-            shown(f"Punctual, start latency {name}", ours, "ms", theirs)
+            print_result(f"bare Celery, start latency {name}", theirs, "ms", theirs)
+            print_result(f"Punctual, start latency {name}", ours, "ms", theirs)
 
 
 def measure_peers(folder: Path, guardian: Guardian, runs: int, base: float) -> None:
@@ -301,7 +306,7 @@ def measure_peers(folder: Path, guardian: Guardian, runs: int, base: float) -> N
     for name, throughput in PEERS.items():
         run = partial(program, guardian, folder / f"{name}.log")
         try:
-            shown(name, throughput(run, rate, runs), "tasks/s", base)
+            print_result(name, throughput(run, rate, runs), "tasks/s", base)
         except (TimeoutError, RuntimeError, subprocess.CalledProcessError) as error:
             print(f"{name:44} {error}", flush=True)
 
@@ -314,12 +319,12 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--runs", type=int, default=2_000)
     options = parser.parse_args()
-    # Events are off, as bare Celery has it by default.
+    # Events are off, as in bare Celery by default.
     with stack(PUNCTUAL_APPS="benchmarks.workload", TASK_EVENTS="off") as (folder, guardian, postgres, redis):
         SERVERS["postgres"], SERVERS["redis"] = [postgres], [redis]
-        from jobs.clock import database_now
-        from jobs.sync import sync
-        from occurrences.models import Pool
+        from punctual.jobs.clock import database_now
+        from punctual.jobs.declaration.sync import sync
+        from punctual.occurrences.models import Pool
 
         sync(database_now())
         Pool.objects.update_or_create(name="benchmark", defaults={"size": 10**6})

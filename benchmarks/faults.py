@@ -1,11 +1,11 @@
-"""Beats, workers, broker and database killed, frozen, cut off and restarted at random -> a scorecard.
+"""Inject random faults into beats, workers, broker and database, then check the ledger.
 
     python benchmarks/faults.py [--seconds 60] [--seed 1] [--no-sweeper]
 
 Starts its own PostgreSQL, Redis-compatible server, beats and workers, and keeps them under load. The seed
-decides which fault comes when and how long it lasts. Afterwards everything is healed and may come to rest;
-then the ledger is compared with what the schedules name and with the effects the tasks wrote. Exit code 1
-if anything is lost, doubled or stuck. `--no-sweeper` switches the safety net off: the run must turn red.
+decides which fault happens when and how long it lasts. Afterwards all faults are repaired; when all
+occurrences have ended, the ledger is compared with the schedules and with the effects of the tasks. Exit code
+1 if an occurrence is lost, doubled or stuck. `--no-sweeper` disables the sweeper: the run must then fail.
 """
 
 # ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Cluster, OwnPostgres, Process
 
 BEATS, WORKERS, CONCURRENCY = 2, 2, 2
-CALM = (0.5, 4.0)  # seconds between two faults
-REST = 300.0  # seconds everything may take to come to rest
+PAUSE = (0.5, 4.0)  # seconds between two faults
+DRAIN_TIMEOUT = 300.0  # seconds until all occurrences must have ended
 PERSISTENT = {"max_retries": 200, "interval": "1s", "backoff": 1.0, "max_interval": "5s", "jitter": "1s"}
 COMMON: dict[str, Any] = {"recovery": "execute_all", "retry": PERSISTENT}
 
 
 def fleet() -> None:
     """About eight occurrences a second: single, parallel and sequential, exclusive and overlapping."""
-    from tests.cluster.fleets import insert_jobs, make_pool
+    from tests.cluster.job_rows import insert_jobs, make_pool
 
     make_pool("default", 200)
     crowd = {**COMMON, "overlap": "allow"}
@@ -62,7 +62,7 @@ def fleet() -> None:
 
 
 class Faults:
-    """One cluster and what is done to it; repairs wait in a heap for their time."""
+    """One cluster and its faults; scheduled repairs are kept in a heap."""
 
     def __init__(self, cluster: Cluster, chance: random.Random) -> None:
         self.cluster, self.chance = cluster, chance
@@ -80,7 +80,7 @@ class Faults:
             ("worker's parent killed", self.kill_parent),
             ("beat frozen", lambda: self.freeze(self.beats)),
             ("worker frozen", lambda: self.freeze(self.workers)),
-            ("worker stopped politely", self.stop_worker),
+            ("worker stopped with SIGTERM", self.stop_worker),
             ("broker killed and emptied", self.kill_broker),
             ("broker frozen", self.freeze_broker),
             ("broker cut off", self.cut_broker),
@@ -95,13 +95,13 @@ class Faults:
             name, fault = self.chance.choice(self.kinds)
             if fault():
                 self.done[name] += 1
-            self.rest(self.chance.uniform(*CALM))
-            self.mend()
+            self.wait(self.chance.uniform(*PAUSE))
+            self.restart_dead()
         while self.repairs:
             heapq.heappop(self.repairs)[2]()
 
-    def rest(self, seconds: float) -> None:
-        """Time passes; what is to be repaired meanwhile is."""
+    def wait(self, seconds: float) -> None:
+        """Wait, and make the repairs that become due."""
         until = time.monotonic() + seconds
         while (now := time.monotonic()) < until:
             while self.repairs and self.repairs[0][0] <= now:
@@ -133,7 +133,7 @@ class Faults:
         return True
 
     def stop_worker(self) -> bool:
-        """SIGTERM, and SIGKILL for whoever does not obey."""
+        """Send SIGTERM, and SIGKILL if the worker has not ended after some seconds."""
         if (victim := self.one_of(self.workers)) is None:
             return False
         victim.popen.terminate()
@@ -151,7 +151,7 @@ class Faults:
         return False
 
     def kill_parent(self) -> bool:
-        """Its children are left alone for a while."""
+        """Kill the parent process of a worker; its pool processes live on for a while."""
         if (victim := self.one_of(self.workers)) is None:
             return False
         victim.popen.kill()
@@ -160,7 +160,7 @@ class Faults:
         return True
 
     def freeze(self, processes: list[Process]) -> bool:
-        """Up to a lease and a half: the frozen one comes back as a zombie."""
+        """Freeze a process for up to one and a half leases."""
         if (victim := self.one_of(processes)) is None or len(self.frozen) > 1:
             return False
         self.frozen.add(victim.name)
@@ -175,8 +175,8 @@ class Faults:
 
     # -- broker and database ---------------------------------------------------------------------
 
-    def whole(self, part: str) -> bool:
-        """Marks it broken, unless it is already."""
+    def mark_broken(self, part: str) -> bool:
+        """Mark a server as broken; False if it already is."""
         if part in self.broken:
             return False
         self.broken.add(part)
@@ -188,14 +188,14 @@ class Faults:
         self.broken.discard(part)
 
     def kill_broker(self) -> bool:
-        if not self.whole("broker"):
+        if not self.mark_broken("broker"):
             return False
         self.cluster.kill_broker()
         self.later(0.2, 8.0, lambda: self.heal("broker", self.cluster.restart_broker))
         return True
 
     def freeze_broker(self) -> bool:
-        if not self.whole("broker"):
+        if not self.mark_broken("broker"):
             return False
         process = self.cluster.broker.process
         process.send_signal(signal.SIGSTOP)
@@ -203,29 +203,29 @@ class Faults:
         return True
 
     def cut_broker(self) -> bool:
-        """Its connections are closed and nobody finds the way to it; it keeps what it holds."""
-        if not self.whole("broker"):
+        """Close all connections of the broker and hide its socket; it keeps its data."""
+        if not self.mark_broken("broker"):
             return False
         from redis import Redis
 
         socket = self.cluster.folder / "valkey.sock"
         hidden = socket.with_suffix(".away")
         with Redis(unix_socket_path=str(socket)) as client:
-            client.ping()  # connected before the way is gone
+            client.ping()  # connect before the socket is hidden
             socket.rename(hidden)
             client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         self.later(0.5, 8.0, lambda: self.heal("broker", lambda: hidden.rename(socket)))
         return True
 
     def crash_database(self) -> bool:
-        if not self.whole("database"):
+        if not self.mark_broken("database"):
             return False
         self.cluster.crash_postgres()
         self.later(0.1, 6.0, lambda: self.heal("database", self.cluster.restart_postgres))
         return True
 
     def freeze_database(self) -> bool:
-        if not self.whole("database"):
+        if not self.mark_broken("database"):
             return False
         pids = self.database_processes()
         send(pids, signal.SIGSTOP)
@@ -233,7 +233,7 @@ class Faults:
         return True
 
     def cut_database(self) -> bool:
-        """Every connection is closed in the middle of whatever it does."""
+        """Terminate every database connection, including busy ones."""
         if "database" in self.broken:
             return False
         _postmaster, *backends = self.database_processes()
@@ -244,15 +244,15 @@ class Faults:
         pid = self.cluster.postgres.server.process.pid  # type: ignore[union-attr]
         return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
 
-    def mend(self) -> None:
-        """Whoever died by itself meanwhile is started again, as a supervisor would."""
+    def restart_dead(self) -> None:
+        """Restart processes that died by themselves, as a supervisor would."""
         for processes, start in ((self.beats, self.cluster.start_beat), (self.workers, self.new_worker)):
             for process in [item for item in processes if not item.alive]:
                 self.cluster.kill(process)
                 processes.remove(process)
                 processes.append(start())
                 self.done[f"{process.name.rstrip('-0123456789')} died by itself"] += 1
-                last = process.lines[-1] if process.lines else "no word"
+                last = process.lines[-1] if process.lines else "no output"
                 print(f"{process.name} ended with {process.popen.returncode}: {last[-200:]}", file=sys.stderr)
 
 
@@ -268,28 +268,28 @@ def title(pid: int) -> bytes:
     return b""
 
 
-def came_to_rest(faults: Faults, end: datetime) -> float:
-    """Seconds until nothing up to `end` was open any more, or REST."""
-    from occurrences.models import Occurrence
-    from occurrences.states import OCCURRENCE_OPEN
+def wait_until_drained(faults: Faults, end: datetime) -> float:
+    """Wait until no occurrence up to `end` is open; return the seconds, or DRAIN_TIMEOUT."""
+    from punctual.occurrences.models import Occurrence
+    from punctual.occurrences.states import OCCURRENCE_OPEN
 
     started = time.monotonic()
-    while (waited := time.monotonic() - started) < REST:
-        faults.mend()
+    while (waited := time.monotonic() - started) < DRAIN_TIMEOUT:
+        faults.restart_dead()
         due = Occurrence.objects.filter(scheduled_for__lte=end, state__in=OCCURRENCE_OPEN)
-        if not due.exclude(job__name="toolbox").exists() and planned(end):
+        if not due.exclude(job__name="toolbox").exists() and all_planned(end):
             return waited
         time.sleep(0.5)
-    return REST
+    return DRAIN_TIMEOUT
 
 
-def planned(end: datetime) -> bool:
-    from occurrences.models import Cursor
+def all_planned(end: datetime) -> bool:
+    from punctual.occurrences.models import Cursor
 
     return not Cursor.objects.exclude(job__name="toolbox").filter(settled_until__lt=end).exists()
 
 
-def prepared() -> tuple[Guardian, Path, OwnPostgres]:
+def prepare() -> tuple[Guardian, Path, OwnPostgres]:
     guardian, folder = Guardian(), make_folder("punctual-faults-")
     guardian.remove(folder)
     os.environ |= {
@@ -326,39 +326,39 @@ def main() -> int:
     parser.add_argument("--no-sweeper", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    guardian, folder, postgres = prepared()
+    guardian, folder, postgres = prepare()
     try:
-        return measured(arguments, folder, guardian, postgres)
+        return run_faults(arguments, folder, guardian, postgres)
     finally:
         guardian.close()
 
 
-def measured(arguments: argparse.Namespace, folder: Path, guardian: Guardian, postgres: OwnPostgres) -> int:
+def run_faults(arguments: argparse.Namespace, folder: Path, guardian: Guardian, postgres: OwnPostgres) -> int:
     from django.db import connection
 
-    from benchmarks.checker import check, told
-    from jobs.clock import database_now
+    from benchmarks.checker import check, summary_rows
+    from punctual.jobs.clock import database_now
     from tests.cluster.processes import TOOLS, Cluster
 
-    cluster = Cluster(folder, guardian, postgres.server.url, postgres, apps=f"{TOOLS},benchmarks.faulty")
+    cluster = Cluster(folder, guardian, postgres.server.url, postgres, apps=f"{TOOLS},benchmarks.fault_app")
     cluster.variables = {"LOG_LEVEL": "WARNING"}
     if arguments.no_sweeper:
         cluster.variables["FAULTS_NO_SWEEPER"] = "1"
     try:
-        cluster.manage("jobs", "sync")
+        cluster.manage("punctual", "jobs", "sync")
         fleet()
         faults = Faults(cluster, random.Random(arguments.seed))  # noqa: S311 - a reproducible run, no secret
-        faults.rest(8)  # everybody is up
+        faults.wait(8)  # wait until all processes are up
         faults.run(arguments.seconds)
-        connection.close()  # it may have been cut
+        connection.close()  # it may be broken
         end = database_now()
-        rest = came_to_rest(faults, end)
+        drained = wait_until_drained(faults, end)
         card = check(end=end)
         rows = [
             *((name, number) for name, number in sorted(faults.done.items())),
             ("faults injected", sum(faults.done.values())),
-            *told(card),
-            ("came to rest within", f"{rest:.0f} s"),
+            *summary_rows(card),
+            ("all occurrences ended within", f"{drained:.0f} s"),
         ]
         if arguments.json:
             print(json.dumps(dict(rows), indent=2))

@@ -1,10 +1,11 @@
-"""A fleet of 10,000 jobs in -> how long `jobs apply` takes for new, unchanged and changed ones, and how
-many statements a batch costs, beside a bare `bulk_create` of the same rows in the same run.
+"""Measure `jobs apply` for 10,000 new, unchanged and changed jobs: time, and statements per batch.
+
+The baseline is a bare `bulk_create` of the same rows in the same run.
 
     python benchmarks/jobs.py [JOBS]
 
-Starts its own PostgreSQL and Redis-compatible server. Ratios above 1 say how much dearer than the bare
-inserts it is to validate, compare, lock, version and re-plan everything. Every figure is one run.
+Starts its own PostgreSQL and Redis-compatible server. Ratios above 1 are the cost of validating, comparing,
+locking, versioning and re-planning, relative to the bare inserts. Every figure is one run.
 """
 
 # ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
@@ -18,7 +19,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-# Run as a script, this file would hide the package of the same name.
+# Without this, the folder of this script would come first on the path.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.stack import stack  # noqa: E402
@@ -27,7 +28,7 @@ JOBS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 
 
 def fleet(schedule: str) -> dict[str, Any]:
-    task = {"name": "step", "function": "beat.importing.send"}
+    task = {"name": "step", "function": "punctual.beat.periodic_tasks.importer.send"}
     return {
         "jobs": [
             {
@@ -42,8 +43,8 @@ def fleet(schedule: str) -> dict[str, Any]:
     }
 
 
-def timed(call: Callable[[], object]) -> tuple[float, float, int]:
-    """Seconds, those this process was computing, and statements sent to the database."""
+def measure_call(call: Callable[[], object]) -> tuple[float, float, int]:
+    """Elapsed seconds, processor seconds of this process, and statements sent."""
     from django.db import connection
 
     sent = 0
@@ -62,16 +63,16 @@ def timed(call: Callable[[], object]) -> tuple[float, float, int]:
 def apply(path: Path, *words: str) -> None:
     from django.core.management import call_command
 
-    call_command("jobs", "apply", str(path), *words, stdout=StringIO())
+    call_command("punctual", "jobs", "apply", str(path), *words, stdout=StringIO())
 
 
-def bare(document: dict[str, Any]) -> None:
-    """The same three rows a job, and nothing else."""
+def insert_bare(document: dict[str, Any]) -> None:
+    """Insert the same three rows per job, and nothing else."""
     from django.db import transaction
 
-    from jobs.clock import database_now
-    from jobs.ids import job_id, task_id
-    from jobs.models import Job, JobVersion, Task
+    from punctual.jobs.clock import database_now
+    from punctual.jobs.ids import job_id, task_id
+    from punctual.jobs.models import Job, JobVersion, Task
 
     now = database_now()
     stamps = {"created_at": now, "updated_at": now}
@@ -92,9 +93,9 @@ def bare(document: dict[str, Any]) -> None:
 def measure(folder: Path) -> None:
     from django.core.management import call_command
 
-    from beat.tick import run_once
-    from jobs.clock import database_now
-    from jobs.models import Job
+    from punctual.beat.tick import run_once
+    from punctual.jobs.clock import database_now
+    from punctual.jobs.models import Job
 
     first, second = folder / "first.json", folder / "second.json"
     first.write_text(json.dumps(fleet("{} * * * *")))
@@ -102,20 +103,25 @@ def measure(folder: Path) -> None:
     yaml = folder / "second.yaml"
     batches = max(1, JOBS / 1000)
 
-    base, computing, sent = timed(lambda: bare(fleet("{} * * * *")))
+    base, computing, sent = measure_call(lambda: insert_bare(fleet("{} * * * *")))
     report("bare bulk_create", base, computing, sent, batches=batches, base=base)
     Job.objects.all().delete()
 
-    report("apply, all new", *timed(lambda: apply(first)), batches=batches, base=base)
-    report("apply, unchanged", *timed(lambda: apply(first)), batches=batches, base=base)
+    report("apply, all new", *measure_call(lambda: apply(first)), batches=batches, base=base)
+    report("apply, unchanged", *measure_call(lambda: apply(first)), batches=batches, base=base)
     run_once(database_now(), sweeping=False)  # every job has its next occurrence planned
-    report("dry run, all changed", *timed(lambda: apply(second, "--dry-run")), batches=batches, base=base)
-    report("apply, all changed", *timed(lambda: apply(second)), batches=batches, base=base)
-    export = ("jobs", "export", "--output", str(yaml))
     report(
-        "export as YAML", *timed(lambda: call_command(*export, stdout=StringIO())), batches=batches, base=base
+        "dry run, all changed", *measure_call(lambda: apply(second, "--dry-run")), batches=batches, base=base
     )
-    report("apply YAML, unchanged", *timed(lambda: apply(yaml)), batches=batches, base=base)
+    report("apply, all changed", *measure_call(lambda: apply(second)), batches=batches, base=base)
+    export = ("punctual", "jobs", "export", "--output", str(yaml))
+    report(
+        "export as YAML",
+        *measure_call(lambda: call_command(*export, stdout=StringIO())),
+        batches=batches,
+        base=base,
+    )
+    report("apply YAML, unchanged", *measure_call(lambda: apply(yaml)), batches=batches, base=base)
 
 
 def report(what: str, seconds: float, computing: float, sent: int, *, batches: float, base: float) -> None:

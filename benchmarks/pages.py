@@ -1,12 +1,12 @@
-"""10,000 jobs and 1,000,000 occurrences in -> milliseconds of server time and queries of every page.
+"""Measure server time and queries of every page, with 10,000 jobs and 1,000,000 occurrences.
 
     python benchmarks/pages.py [JOBS [OCCURRENCES]]
 
-Starts its own PostgreSQL and Redis-compatible server and fills it, about a minute at the default size. A
-page is asked for through Django's whole request cycle, in this process. Its time is the processor time of
-this process plus that of the database's process, which gets no parallel help: so others on the machine
-count little. The first view of each is not counted; `ms` is the median of five, `wall` the shortest time
-by the clock.
+Starts its own PostgreSQL and Redis-compatible server and fills the database, which takes about a minute at
+the default size. Each page is requested through Django's whole request cycle, in this process. The time is
+the processor time of this process plus that of its database backend, without parallel workers, so that other
+load on the machine matters little. The first request of each page is not counted; `ms` is the median of
+five, `wall` the shortest elapsed time.
 """
 
 # ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-# Run as a script, this file's folder would come first, and hide packages of the same name.
+# Without this, the folder of this script would come first on the path.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.stack import stack  # noqa: E402
@@ -29,25 +29,25 @@ from benchmarks.stack import stack  # noqa: E402
 JOBS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 ROWS = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
 TIMES = 5
-BOUND = 300  # milliseconds
+MAX_MS = 300  # milliseconds
 
 
 def prepare() -> None:
-    from jobs.clock import database_now
+    from punctual.jobs.clock import database_now
     from tests.console.fleet import fill_big
 
     started = perf_counter()
-    fill_big(database_now(), jobs=JOBS, rows=ROWS, progress=told)
+    fill_big(database_now(), jobs=JOBS, rows=ROWS, progress=show_progress)
     print(f"\rfilled in {perf_counter() - started:.0f} s" + " " * 40)
 
 
-def told(line: str) -> None:
+def show_progress(line: str) -> None:
     print(f"\r{line}", end="", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
 class View:
-    """One answer: seconds of this process, of the database's and by the clock; how often that was asked."""
+    """One request: processor seconds of this process and of its backend, elapsed seconds, queries."""
 
     process: float
     database: float
@@ -55,7 +55,7 @@ class View:
     queries: int
 
     @property
-    def served(self) -> float:
+    def server_time(self) -> float:
         return self.process + self.database
 
 
@@ -72,24 +72,24 @@ def measure() -> None:
     print(f"{'page':34} {'queries':>7} {'process':>8} {'database':>8} {'ms':>6} {'wall':>6}")
     with override_settings(STORAGES=plain):
         for name, path in big_paths().items():
-            report(name, [seen(partial(client.get, path)) for _ in range(1 + TIMES)])
-        typed = partial(client.post, reverse("admin:jobs_job_schedule"), {"schedule": "30 2 * * *"})
-        report("editor, schedule typed", [seen(typed) for _ in range(1 + TIMES)])
+            report(name, [measure_request(partial(client.get, path)) for _ in range(1 + TIMES)])
+        typed = partial(client.post, reverse("admin:punctual_job_schedule"), {"schedule": "30 2 * * *"})
+        report("editor, schedule typed", [measure_request(typed) for _ in range(1 + TIMES)])
 
 
 def report(name: str, views: list[View]) -> None:
-    """The first is not counted: it reads templates, and pages the database has not seen for a while."""
-    counted = sorted(views[1:], key=attrgetter("served"))
-    middle, quickest = counted[len(counted) // 2], min(one.wall for one in counted)
-    mark = "" if middle.served * 1000 < BOUND else f"  above {BOUND}"
+    """Print the median. The first request is not counted: it loads templates and cold database pages."""
+    requests = sorted(views[1:], key=attrgetter("server_time"))
+    middle, quickest = requests[len(requests) // 2], min(request.wall for request in requests)
+    mark = "" if middle.server_time * 1000 < MAX_MS else f"  above {MAX_MS}"
     process, database, both, least = (
-        seconds * 1000 for seconds in (middle.process, middle.database, middle.served, quickest)
+        seconds * 1000 for seconds in (middle.process, middle.database, middle.server_time, quickest)
     )
     figures = f"{middle.queries:7d} {process:8.0f} {database:8.0f} {both:6.0f} {least:6.0f}"
     print(f"{name:34} {figures}{mark}", flush=True)
 
 
-def seen(ask: Callable[[], Any]) -> View:
+def measure_request(ask: Callable[[], Any]) -> View:
     from django.db import connection
 
     sent = 0
@@ -100,19 +100,19 @@ def seen(ask: Callable[[], Any]) -> View:
         return execute(*args)
 
     backend = own_backend()
-    started, spent, wall = process_time(), on_processor(backend), perf_counter()
+    started, spent, wall = process_time(), processor_seconds(backend), perf_counter()
     with connection.execute_wrapper(count):
         answer = ask()
     wall = perf_counter() - wall
     assert answer.status_code == 200, (answer.request["PATH_INFO"], answer.status_code)
     path = answer.request["PATH_INFO"]
-    idle = "/chores/" in path  # of a ledger in order
+    idle = "/chores/" in path  # nothing to do in a consistent ledger
     assert idle or b"data-count>0<" not in answer.content, f"{path} finds nothing to count"
-    return View(process_time() - started, on_processor(backend) - spent, wall, sent)
+    return View(process_time() - started, processor_seconds(backend) - spent, wall, sent)
 
 
 def own_backend() -> int:
-    """The database's process that serves this one; alone, so that its time is all of the database's."""
+    """The process id of this connection's backend; parallel workers are disabled, so that its time is all."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -121,8 +121,8 @@ def own_backend() -> int:
         return int(cursor.fetchone()[0])
 
 
-def on_processor(pid: int) -> float:
-    """Seconds; Linux keeps them to the nanosecond."""
+def processor_seconds(pid: int) -> float:
+    """Processor seconds of a process, with nanosecond resolution."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 

@@ -1,12 +1,13 @@
-"""A job that runs each minute, nobody there for a month or a year → what the first tick afterwards costs, for
-every strategy, beside a bare `bulk_create` of a row for each instant; and what a step of pruning costs.
+"""Measure the first tick after an outage of a month or a year, for every recovery strategy; and pruning.
+
+The job runs each minute. The baseline is a bare `bulk_create` of one row per missed instant.
 
     python benchmarks/recovery.py [--bare-year] [--only-pruning]
 
-Starts its own PostgreSQL and Redis-compatible server. Each figure is one run in a process of its own, so that
-its peak of memory is its own: resident memory at its highest, above what it was before. The database is the
-same and is emptied in between. With `execute_all` a tick plans the first portion of what runs. The bare
-inserts of a year take minutes and two gigabytes, and are left out unless asked for.
+Starts its own PostgreSQL and Redis-compatible server. Each figure is one run in its own process; its memory
+is the peak of resident memory above the value before the run. The database is emptied between runs. With
+`execute_all` a tick plans only the first portion. The bare inserts of a year take minutes and two gigabytes;
+`--bare-year` includes them.
 """
 
 # ruff: noqa: PLC0415 -- Django's models can be imported once its settings are complete
@@ -24,7 +25,7 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
-# Run as a script, this file would hide the package of the same name.
+# Without this, the folder of this script would come first on the path.
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
@@ -40,22 +41,22 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "bounded_window": {"recovery_max_occurrences": 100},
     "compressed": {},
 }
-KEPT, STEPS, ROWS = 20_000, 20, 250  # occurrences that stay, steps measured, rows of a step
+KEPT, STEPS, ROWS = 20_000, 20, 250  # occurrences to keep, measured steps, rows per step
 
 
-# -- in a process of its own ---------------------------------------------------------------------------
+# -- in a child process --------------------------------------------------------------------------------
 
 
 def memory(name: str) -> float:
-    """Megabytes: VmRSS is what is resident now, VmHWM what was at most."""
+    """Megabytes of resident memory: VmRSS now, VmHWM the peak."""
     (kilobytes,) = re.findall(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(kilobytes) / 1024
 
 
-def measured(call: Callable[[], object]) -> dict[str, Any]:
+def measure_call(call: Callable[[], object]) -> dict[str, Any]:
     from django.db import connection
 
-    from occurrences.models import Occurrence
+    from punctual.occurrences.models import Occurrence
 
     sent = 0
 
@@ -74,30 +75,31 @@ def measured(call: Callable[[], object]) -> dict[str, Any]:
 
 
 def a_job(name: str, schedule: str, **config: Any) -> Any:
-    from jobs.definition import Definition, TaskDefinition
-    from jobs.models import Job, Origin
-    from jobs.store import Change, store
+    from punctual.jobs.definition.document import Definition, TaskDefinition
+    from punctual.jobs.models import Job, Origin
+    from punctual.jobs.store.definitions import Change, store
 
-    steps = (TaskDefinition("step", "beat.importing.send"),)
-    wanted = Definition(name, schedule, config, {}, steps, enabled=True)
-    store([wanted], Change(Origin.FILE, "benchmark", BEGIN))
+    steps = (TaskDefinition("step", "punctual.beat.periodic_tasks.importer.send"),)
+    definition = Definition(name, schedule, config, {}, steps, enabled=True)
+    store([definition], Change(Origin.FILE, "benchmark", BEGIN))
     return Job.objects.get(name=name)
 
 
-def recovered(strategy: str, span: str) -> dict[str, Any]:
-    """The first tick of a beat that comes back."""
-    from beat.tick import run_once
+def measure_recovery(strategy: str, span: str) -> dict[str, Any]:
+    """Measure the first tick after the outage."""
+    from punctual.beat.tick import run_once
 
     a_job("job", "* * * * *", recovery=strategy, **STRATEGIES[strategy])
     run_once(BEGIN)
-    return measured(partial(run_once, BEGIN + SPANS[span]))
+    return measure_call(partial(run_once, BEGIN + SPANS[span]))
 
 
-def bare(span: str) -> dict[str, Any]:
-    """A row for each instant the job owed, and nothing else: no strategy, no message, no range."""
-    from jobs.scheduling import job_config, schedule_of
-    from occurrences.materialize import new_occurrence
-    from occurrences.models import Occurrence
+def measure_bare(span: str) -> dict[str, Any]:
+    """Measure the insert of one row per missed instant, and nothing else."""
+    from punctual.jobs.config.cascade import job_config
+    from punctual.jobs.job_schedule import schedule_of
+    from punctual.occurrences.models import Occurrence
+    from punctual.occurrences.planning.new_rows import new_occurrence
 
     job = a_job("job", "* * * * *")
     config, schedule, now = job_config(job), schedule_of(job), BEGIN + SPANS[span]
@@ -107,18 +109,18 @@ def bare(span: str) -> dict[str, Any]:
         rows = [new_occurrence(job, config, scheduled_for=at, run_at=at, now=now) for at in owed]
         Occurrence.objects.bulk_create(rows, batch_size=1000)
 
-    return measured(insert)
+    return measure_call(insert)
 
 
-def pruned(jobs: str) -> dict[str, Any]:
-    """Steps of 250 old occurrences with a run and an attempt each, in a ledger that keeps many more."""
+def measure_pruning(jobs: str) -> dict[str, Any]:
+    """Measure pruning steps of 250 old occurrences, each with a run and an attempt."""
     from django.db import connection
 
-    from occurrences.models import Attempt, Occurrence, TaskRun
-    from occurrences.states import AttemptState, OccurrenceState, RunState
-    from recovery.models import PruneRound
-    from recovery.pruning import prune_some
-    from tests.occurrences.ledger import a_run, an_attempt, an_occurrence
+    from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+    from punctual.occurrences.states import AttemptState, OccurrenceState, RunState
+    from punctual.recovery.models import PruneRound
+    from punctual.recovery.pruning import prune_step
+    from tests.occurrences.factories import a_run, an_attempt, an_occurrence
 
     count = int(jobs)
     fleet = [a_job(f"job {n}", "0 0 1 1 *", retention="1d") for n in range(count)]
@@ -127,24 +129,30 @@ def pruned(jobs: str) -> dict[str, Any]:
     new = [now - DAY + n * timedelta(seconds=0.5) for n in range(KEPT // count)]
     for job in fleet:
         task = job.tasks.get()
-        found = [an_occurrence(job, at, OccurrenceState.COMPLETED, finalized_at=at) for at in (*old, *new)]
-        Occurrence.objects.bulk_create(found, batch_size=1000)
+        occurrences = [
+            an_occurrence(job, at, OccurrenceState.COMPLETED, finalized_at=at) for at in (*old, *new)
+        ]
+        Occurrence.objects.bulk_create(occurrences, batch_size=1000)
         runs = TaskRun.objects.bulk_create(
-            [a_run(row, task, RunState.SUCCESS) for row in found], batch_size=1000
+            [a_run(row, task, RunState.SUCCESS) for row in occurrences], batch_size=1000
         )
         Attempt.objects.bulk_create([an_attempt(run, AttemptState.SUCCESS) for run in runs], batch_size=1000)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    prune_some(now - 400 * DAY)  # the place is there
+    prune_step(now - 400 * DAY)  # creates the row of the round
     PruneRound.objects.update(due_at=now)
-    steps = [measured(partial(prune_some, now, rows=ROWS)) for _ in range(STEPS)]
+    steps = [measure_call(partial(prune_step, now, rows=ROWS)) for _ in range(STEPS)]
     assert all(step["rows"] == -ROWS for step in steps), steps
     seconds = [step["seconds"] for step in steps]
     computing = median(step["computing"] for step in steps)
     return steps[-1] | {"seconds": median(seconds), "least": min(seconds), "computing": computing}
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {"recovered": recovered, "bare": bare, "pruned": pruned}
+WORK: dict[str, Callable[..., dict[str, Any]]] = {
+    "recovery": measure_recovery,
+    "bare": measure_bare,
+    "pruning": measure_pruning,
+}
 
 
 def child(work: str, *words: str) -> None:
@@ -169,11 +177,15 @@ def cost(*words: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def line(what: str, found: dict[str, Any], base: dict[str, Any] | None) -> None:
-    times = f"{base['seconds'] / found['seconds']:7.0f} times as fast" if base and found is not base else ""
-    seconds = f"{found['seconds']:8.2f} s ({found['computing']:6.2f} s computing)"
-    sent = f"{found['statements']:6,} statements"
-    print(f"{what:18} {seconds} {sent} {found['peak']:7.1f} MB {found['rows']:8,} rows {times}", flush=True)
+def print_line(what: str, figures: dict[str, Any], base: dict[str, Any] | None) -> None:
+    times = (
+        f"{base['seconds'] / figures['seconds']:7.0f} times as fast" if base and figures is not base else ""
+    )
+    seconds = f"{figures['seconds']:8.2f} s ({figures['computing']:6.2f} s computing)"
+    sent = f"{figures['statements']:6,} statements"
+    print(
+        f"{what:18} {seconds} {sent} {figures['peak']:7.1f} MB {figures['rows']:8,} rows {times}", flush=True
+    )
 
 
 def recovery(words: list[str]) -> None:
@@ -181,18 +193,18 @@ def recovery(words: list[str]) -> None:
         print(f"{length // MINUTE:,} instants, a {span}")
         base = cost("bare", span) if span == "month" or "--bare-year" in words else None
         if base:
-            line("bare bulk_create", base, base)
+            print_line("bare bulk_create", base, base)
         for strategy in STRATEGIES:
-            line(strategy, cost("recovered", strategy, span), base)
+            print_line(strategy, cost("recovery", strategy, span), base)
 
 
 def pruning() -> None:
     print(f"a step of pruning: {ROWS} occurrences, {STEPS} steps; {KEPT:,} occurrences stay")
     for jobs in ("1", "250"):
-        found = cost("pruned", jobs)
-        median_, least, computing = (found[name] * 1000 for name in ("seconds", "least", "computing"))
-        figures = f"median {median_:4.0f} ms, least {least:4.0f} ms, {computing:4.0f} ms computing"
-        print(f"{jobs:>3} jobs {figures} {found['statements']:4} statements", flush=True)
+        figures = cost("pruning", jobs)
+        median_, least, computing = (figures[name] * 1000 for name in ("seconds", "least", "computing"))
+        text = f"median {median_:4.0f} ms, least {least:4.0f} ms, {computing:4.0f} ms computing"
+        print(f"{jobs:>3} jobs {text} {figures['statements']:4} statements", flush=True)
 
 
 def main(words: list[str]) -> None:

@@ -1,14 +1,15 @@
-"""Ten typical expressions in -> how our parse, next and enumeration compare with croniter, cronsim,
-APScheduler and Celery out, measured in one run and printed as ratios (above 1: we are faster).
+"""Compare parsing, `next_after` and enumeration with croniter, cronsim, APScheduler and Celery.
+
+Ten typical expressions, measured in one run and printed as ratios (above 1: Punctual is faster).
 
     python benchmarks/schedules.py [--quick]
 
-Every figure is the best of several repetitions, so a busy machine disturbs it little. Peers that are
-not installed are left out. `parse` is measured twice: with a text never seen before, and with one
-that is in the cache, which is what a scheduler that reads its jobs again and again sees.
+Every figure is the best of several repetitions, to reduce the influence of other load. Peers that are not
+installed are skipped. `parse` is measured twice: with a new text, and with a cached text, as in a scheduler
+that loads its jobs repeatedly.
 """
 
-# ruff: noqa: PLC0415, B023, SLF001 -- peers are optional, closures run at once, caches are emptied
+# ruff: noqa: PLC0415, B023, SLF001 -- peers are optional, closures are called at once, caches are cleared
 from __future__ import annotations
 
 import sys
@@ -20,12 +21,12 @@ from pathlib import Path
 from time import perf_counter
 from zoneinfo import ZoneInfo
 
-# Run as a script, this file would hide the package of the same name.
+# Without this, the folder of this script would come first on the path.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from schedules import chronex  # noqa: E402
-from schedules.chronex.build import _parse  # noqa: E402
-from schedules.kron import DecisionRequest, decide  # noqa: E402
+from punctual.schedules import chronex  # noqa: E402
+from punctual.schedules.chronex.compiler import _parse  # noqa: E402
+from punctual.schedules.kron import DecisionRequest, decide  # noqa: E402
 
 EXPRESSIONS = (
     "* * * * *",
@@ -71,9 +72,9 @@ def croniter(text: str, zone: str) -> Stepper:
     from croniter import croniter as peer
 
     def run(steps: int) -> None:
-        found = peer(text, START.astimezone(ZoneInfo(zone)))
+        iterator = peer(text, START.astimezone(ZoneInfo(zone)))
         for _ in range(steps):
-            found.get_next(datetime)
+            iterator.get_next(datetime)
 
     return run
 
@@ -131,7 +132,7 @@ def seconds(call: Callable[[], object], repeat: int) -> float:
 
 
 def per_step(stepper: Stepper, steps: int, repeat: int = 3) -> float:
-    stepper(2)  # fills the caches of everybody
+    stepper(2)  # fills caches
     return seconds(lambda: stepper(steps), repeat) / steps * 1e6
 
 
@@ -156,24 +157,24 @@ def compare_next() -> None:
 
 
 def parsers() -> dict[str, Callable[[str], object]]:
-    found: dict[str, Callable[[str], object]] = {}
+    peers: dict[str, Callable[[str], object]] = {}
     if "cronsim" in PEERS:
         from cronsim import CronSim
 
-        found["cronsim"] = lambda text: CronSim(text, START)
+        peers["cronsim"] = lambda text: CronSim(text, START)
     if "croniter" in PEERS:
         from croniter import croniter as peer
 
-        found["croniter"] = lambda text: peer(text, START)
+        peers["croniter"] = lambda text: peer(text, START)
     if "apscheduler" in PEERS:
         from apscheduler.triggers.cron import CronTrigger
 
-        found["apscheduler"] = lambda text: CronTrigger.from_crontab(text, timezone=UTC)
+        peers["apscheduler"] = lambda text: CronTrigger.from_crontab(text, timezone=UTC)
     if "celery" in PEERS:
         from celery.schedules import crontab
 
-        found["celery"] = lambda text: crontab(*(text.split()[field] for field in (0, 1, 4, 2, 3)))
-    return found
+        peers["celery"] = lambda text: crontab(*(text.split()[field] for field in (0, 1, 4, 2, 3)))
+    return peers
 
 
 def compare_parse() -> None:
@@ -181,7 +182,7 @@ def compare_parse() -> None:
     heading("parse, a text not seen before", list(peers))
     times = 100 if QUICK else 1000
     for text in EXPRESSIONS:
-        # Another trigger id each time: the text's own cache entry cannot be hit.
+        # A new trigger id each time, so that the cache is not hit.
         fresh = count()
         own = seconds(
             lambda: [_parse.__wrapped__(text, None, None, str(next(fresh))) for _ in range(times)], 5
@@ -211,12 +212,12 @@ def _parse_empty(text: str) -> object:
 
 
 def distinct(parse: Callable[[str], object]) -> float:
-    """Microseconds a text when many different ones are read once, as when a scheduler starts."""
-    from schedules import months, timetable
-    from schedules.chronex import days, fields
+    """Microseconds per text when many different texts are parsed once, as at the start of a scheduler."""
+    from punctual.schedules.chronex import day_fields, numeric_fields
+    from punctual.schedules.wall_clock import months, timetable
 
-    caches = (fields.parse_field, days.parse_month_days, days.parse_week_days, months.day_masks,
-              timetable.timetable, timetable._successors)  # fmt: skip
+    caches = (numeric_fields.parse_field, day_fields.parse_month_days, day_fields.parse_week_days,
+              months.day_masks, timetable.timetable, timetable._successors)  # fmt: skip
     best = float("inf")
     for _ in range(3):
         for cache in caches:

@@ -1,4 +1,4 @@
-"""Nothing → servers of a benchmark's own for the length of a block, Django set up on them and migrated."""
+"""Start the servers of a benchmark, set up Django on them and migrate; stop them after the block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stack(NamedTuple):
 
 @contextmanager
 def stack(*, postgres: Mapping[str, str] | None = None, **environment: str) -> Iterator[Stack]:
-    """`postgres` are settings of the server, `environment` variables of the project, beside the usual."""
+    """`postgres` are additional server settings, `environment` additional variables of the project."""
     guardian, folder = Guardian(), make_folder("punctual-bench-")
     guardian.remove(folder)
     try:

@@ -1,7 +1,9 @@
-"""Registers the `console` package with Django."""
+"""Register the console with Django: templates, static files and template tags."""
 
 from django.apps import AppConfig
 
 
 class ConsoleConfig(AppConfig):
-    name = "console"
+    name = "punctual.console"
+    label = "punctual_console"
+    verbose_name = "Punctual console"

@@ -1,4 +1,4 @@
-"""The role of a container → exit code 0 if its process does its work, 1 and one line if not."""
+"""Check the process of a container: exit code 0 if it works, 1 and one line if not."""
 
 import os
 import socket
@@ -13,26 +13,27 @@ SITE = "http://127.0.0.1:8000"
 
 
 def web(site: str = SITE) -> str:
-    """The web server answers."""
+    """Check that the web server answers."""
     with urllib.request.urlopen(f"{site}/healthz", timeout=3) as answer:  # noqa: S310  our own address
         return "" if answer.status == 200 else f"/healthz answers {answer.status}"  # noqa: PLR2004
 
 
 def beat() -> str:
-    """The beat of this host has ticked; another host's beat does not count."""
+    """Check that the beat of this host ticks; beats of other hosts do not count."""
     _set_up_django()
-    from beat.models import Beat  # noqa: PLC0415  Django is ready only now
-    from jobs.clock import database_now  # noqa: PLC0415
+    from punctual.execution.models import Process  # noqa: PLC0415  Django is ready only now
+    from punctual.jobs.clock import database_now  # noqa: PLC0415
 
-    mine = Beat.objects.filter(name__startswith=f"{socket.gethostname()}:").order_by("-ticked_at").first()
-    if mine is None:
+    beats = Process.objects.beats().filter(name__startswith=f"{socket.gethostname()}:")
+    newest = beats.order_by("-seen_at").first()
+    if newest is None:
         return "no beat of this host has signed in"
-    age = database_now() - mine.ticked_at
+    age = database_now() - newest.seen_at
     return "" if age <= OLDEST_TICK else f"last tick {age.total_seconds():.0f} s ago"
 
 
 def worker() -> str:
-    """The worker of this host answers through the broker."""
+    """Check that the worker of this host answers through the broker."""
     _set_up_django()
     from scheduler_project.celery import app  # noqa: PLC0415
 
@@ -53,10 +54,10 @@ ROLES: dict[str, Callable[[], str]] = {"web": web, "beat": beat, "worker": worke
 
 
 def main(role: str) -> int | str:
-    """Zero, or the line that says what is wrong."""
+    """Return 0, or the line that says what is wrong."""
     try:
         return ROLES[role]() or 0
-    except Exception as error:  # noqa: BLE001  whatever it is, the container is not healthy
+    except Exception as error:  # noqa: BLE001  any error means that the container is not healthy
         return f"{role}: {type(error).__name__}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""What the platform looks for in an app: a module named `jobs`."""
+"""The module that discovery imports in every installed app."""
 
 from examples import basic, parallel, recovery
 

@@ -1,9 +1,9 @@
-"""Several tasks at once, one of which may fail without stopping the clean-up; a report at the end."""
+"""Parallel tasks: one may fail without stopping the others, and a hook receives the report."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from jobs import Context, Job, Retry
+from punctual import Context, Job, Retry
 
 nightly = Job("nightly-warehouse", "0 2 * * *", mode="parallel", failure_strategy="continue")
 reports: list[Mapping[str, Any]] = []

@@ -1,6 +1,6 @@
-"""After an outage: the hours of the last day are made up for, older ones are recorded as missed."""
+"""Recovery after an outage: the last three hours run later, older ones are recorded as missed."""
 
-from jobs import Context, Job
+from punctual import Context, Job
 
 hourly = Job(
     "hourly-billing",
@@ -14,5 +14,5 @@ billed: list[str] = []
 
 @hourly.task(transactional=True)
 def bill(ctx: Context) -> None:
-    """Its database effects and its success are one transaction: billed once, whatever crashes."""
+    """Bill once: the database effects and the success are one transaction, whatever crashes."""
     billed.append(ctx.scheduled_for.isoformat())

@@ -1,23 +1,28 @@
-"""How long a task's function takes, as its workers have seen it lately; and which workers there are."""
+"""Two tables about workers and beats: how long a task's calls take, and which processes are alive."""
+
+from datetime import timedelta
 
 from django.db import models
 from django.db.models import Q
 
-from jobs.models import Task
+from punctual.jobs.models import Task
 
 
 class PaceQuerySet(models.QuerySet["Pace"]):
     def within(self, seconds: float) -> "PaceQuerySet":
-        """Of tasks nineteen in twenty of whose recent calls were that short."""
+        """Of tasks whose recent calls took at most so long in 95 of 100 cases."""
         return self.filter(p95__lte=seconds)
 
 
 class Pace(models.Model):
-    """A hint for dispatch, never the truth: losing it, or a late one, costs speed and nothing else."""
+    """How long the recent calls of a task took, as one worker process measured it.
+
+    A hint for dispatch. A lost or outdated pace costs speed and nothing else.
+    """
 
     task = models.OneToOneField(Task, primary_key=True, on_delete=models.CASCADE, related_name="pace")
     p95 = models.FloatField(help_text="Seconds.")
-    samples = models.PositiveIntegerField(help_text="Calls it was taken from, all of one worker process.")
+    samples = models.PositiveIntegerField(help_text="Number of calls measured, all by one worker process.")
     measured_at = models.DateTimeField()
 
     objects = PaceQuerySet.as_manager()
@@ -31,12 +36,41 @@ class Pace(models.Model):
         return f"{self.task_id}: {self.p95:.3f} s"
 
 
-class Worker(models.Model):
-    """One row per worker on duty; see `presence`."""
+class ProcessQuerySet(models.QuerySet["Process"]):
+    def beats(self) -> "ProcessQuerySet":
+        return self.filter(kind=Process.Kind.BEAT)
 
-    name = models.CharField(primary_key=True, max_length=255, help_text="As Celery names it.")
+    def workers(self) -> "ProcessQuerySet":
+        return self.filter(kind=Process.Kind.WORKER)
+
+
+class Process(models.Model):
+    """A beat or a worker that has signed in and not signed out; written by `supervision.presence`."""
+
+    class Kind(models.TextChoices):
+        BEAT = "beat"
+        WORKER = "worker"
+
+    name = models.CharField(
+        primary_key=True, max_length=255, help_text="A beat's host:pid; a worker's name in Celery."
+    )
+    kind = models.CharField(max_length=10, choices=Kind.choices)
     started_at = models.DateTimeField()
-    seen_at = models.DateTimeField()
+    seen_at = models.DateTimeField(help_text="End of a beat's last tick; last renewal by a worker.")
+    tick_duration = models.DurationField(
+        default=timedelta, help_text="How long a beat's last tick took; zero for a worker."
+    )
+
+    objects = ProcessQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-seen_at"]
+        verbose_name_plural = "processes"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind__in=["beat", "worker"]), name="process_is_beat_or_worker"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

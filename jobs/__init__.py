@@ -1,101 +1,28 @@
-"""Definitions: what runs, when, and how; as code, as rows, as configuration.
+"""What is a job? Definitions, their settings and versions; declared in code, in files, or in the console.
 
-What users import:
+Invariants:
 
-- `Job`, `scheduled`, `Retry`: declare jobs in a module named `jobs` of an installed app.
-- `Context`: what a task is told about its run.
-- `Cancel`, `NonRetryable`, `RetryAfter`, `Snooze`, `HandBack`: raised by a task to choose its outcome.
-- `trigger`, `start`, `stop`, `pause`, `resume`, `next_run`, `next_runs`, `is_active`, `is_enabled`,
-  `is_paused`, `is_running`: act on a job by name.
+- The name of a job decides its id, on every machine. A job is not deleted but marked as removed, and keeps
+  its history.
+- Every definition passes the same checks (`definition`), whatever its source. An invalid one raises
+  DefinitionError with field, value and reason, and nothing is written.
+- Every change of a definition is one version row, written in the transaction of the change (`store`).
+- Only functions that code registers ever run (`declaration`); a stored name is never imported.
+- `jobs` does not import `occurrences`. What it needs of the ledger is the protocol in `ledger_interface`.
+
+On failure: a write that loses a race raises StaleVersionError and writes nothing; a call by name without a
+database raises DatabaseAwayError; a process that cannot import a user's module does not start.
+
+Where to look:
+
+- `declaration/`: `Job` and `@scheduled`, the registry, discovery of users' modules, sync to rows.
+- `definition/`: a definition as a value, its checks, and the difference between two.
+- `config/`: the settings, their defaults, the cascade, the retry formula.
+- `store/`: the rows of jobs, tasks and versions, and the policy for occurrences that are already planned.
+- `files/`: definitions in JSON and YAML: apply, export.
+- `models`: the tables. `ids`: the formulas of ids. `errors`: the tree of errors.
+- `control`: trigger, pause, resume, start, stop and query a job by name.
+- `context`: what a task receives. `events`: the catalogue of log events. `redaction`: secrets in texts.
+- `job_schedule`: a job's schedule and its next fires. `condition`: active, paused, disabled, unresolved,
+  removed. `clock`: the database's time.
 """
-
-from typing import TYPE_CHECKING, Any
-
-from jobs.context import Context
-from jobs.declare import Job, scheduled
-from jobs.errors import (
-    Cancel,
-    DefinitionError,
-    HandBack,
-    NonRetryable,
-    PunctualError,
-    RetryAfter,
-    Snooze,
-    StaleVersionError,
-    UnknownJobError,
-)
-from jobs.retry import Retry
-
-if TYPE_CHECKING:
-    from jobs.control import (
-        is_active,
-        is_enabled,
-        is_paused,
-        is_running,
-        next_run,
-        next_runs,
-        pause,
-        reschedule,
-        resume,
-        skip_next,
-        start,
-        stop,
-        trigger,
-    )
-
-__all__ = [
-    "Cancel",
-    "Context",
-    "DefinitionError",
-    "HandBack",
-    "Job",
-    "NonRetryable",
-    "PunctualError",
-    "Retry",
-    "RetryAfter",
-    "Snooze",
-    "StaleVersionError",
-    "UnknownJobError",
-    "is_active",
-    "is_enabled",
-    "is_paused",
-    "is_running",
-    "next_run",
-    "next_runs",
-    "pause",
-    "reschedule",
-    "resume",
-    "scheduled",
-    "skip_next",
-    "start",
-    "stop",
-    "trigger",
-]
-
-
-CONTROLS = frozenset(
-    {
-        "is_active",
-        "is_enabled",
-        "is_paused",
-        "is_running",
-        "next_run",
-        "next_runs",
-        "pause",
-        "resume",
-        "skip_next",
-        "reschedule",
-        "start",
-        "stop",
-        "trigger",
-    }
-)
-
-
-def __getattr__(name: str) -> Any:
-    # Django imports this package before its models can be; what needs them comes on first use.
-    if name in CONTROLS:
-        from jobs import control
-
-        return getattr(control, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

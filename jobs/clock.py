@@ -1,4 +1,4 @@
-"""The database's clock → an aware UTC instant. Doors read it once and pass `now` on (TSK-8)."""
+"""Read the database's clock, as aware UTC. Entry points read it once and pass `now` on (TSK-8)."""
 
 import time
 from collections.abc import Callable
@@ -9,15 +9,16 @@ from django.db import connection
 Clock = Callable[[], datetime]
 
 SQL = {
-    # clock_timestamp, not now(): a long transaction must not freeze time.
+    # clock_timestamp, not now(), which stands still within a transaction.
     "postgresql": "SELECT clock_timestamp()",
     "sqlite": "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')",
 }
-READ_EVERY = 1.0  # seconds
-QUICK_READING = 0.005  # seconds; a slower answer is too old to be built upon
+READ_INTERVAL = 1.0  # seconds
+MAX_READING_TIME = 0.005  # seconds; a slower answer is not extrapolated
 
 
 def database_now() -> datetime:
+    """Ask the database for the time."""
     with connection.cursor() as cursor:
         cursor.execute(SQL[connection.vendor])
         value: datetime | str = cursor.fetchone()[0]
@@ -27,22 +28,22 @@ def database_now() -> datetime:
 
 
 class SteadyClock:
-    """The database's clock, read at most once a second; in between, the time that has passed is added.
+    """The database's clock, read at most once a second and extrapolated with the monotonic clock.
 
-    For steps of a message that follow each other within milliseconds. The machine's own idea of the time
-    of day plays no part. It may be ahead of the database by the few milliseconds a reading takes, and
-    never behind: what was released a moment ago is not found to lie in the future.
+    For the steps of one message, which follow each other within milliseconds. The machine's time of day is
+    not used. The result may be ahead of the database by the few milliseconds that a reading takes, never
+    behind: a row released a moment ago is never due in the future.
     """
 
     def __init__(self) -> None:
         self._reading: tuple[datetime, float] | None = None
 
     def __call__(self) -> datetime:
-        began = time.monotonic()
-        if self._reading and began - self._reading[1] < READ_EVERY:
-            return self._reading[0] + timedelta(seconds=began - self._reading[1])
+        started = time.monotonic()
+        if self._reading and started - self._reading[1] < READ_INTERVAL:
+            return self._reading[0] + timedelta(seconds=started - self._reading[1])
         now = database_now()
-        self._reading = (now, began) if time.monotonic() - began < QUICK_READING else None
+        self._reading = (now, started) if time.monotonic() - started < MAX_READING_TIME else None
         return now
 
 

@@ -1,46 +1,47 @@
-"""A job's row and what code registers → the one word for how it stands."""
+"""The condition of a job, from its row and from the functions that code registers."""
 
 from collections.abc import Iterable
 
 from django.db.models import Exists, OuterRef, Q, TextChoices
 
-from jobs.models import Job, Origin, Task
-from jobs.registry import registry
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.models import Job, Origin, Task
 
 
 class Condition(TextChoices):
     ACTIVE = "active", "active"
     PAUSED = "paused", "paused"
     DISABLED = "disabled", "disabled"
-    UNRESOLVED = "unresolved", "unresolved"  # a stored function that no code registers
-    REMOVED = "removed", "removed"  # known, but no longer registered
+    UNRESOLVED = "unresolved", "unresolved"  # no code registers one of its functions
+    REMOVED = "removed", "removed"  # its declaration is gone, its history stays
 
 
 def condition(job: Job, tasks: Iterable[Task]) -> Condition:
-    """What stops a job for good comes before what an operator can undo."""
+    """Return the condition; one that an operator cannot change hides one that an operator can."""
     if job.removed:
         return Condition.REMOVED
-    # A polling scheduler keeps its callbacks in its own process; no registry knows them.
-    if job.origin != Origin.POLLING and any(unresolved(task) for task in tasks):
+    # The functions of a polling scheduler are in its own process, not in the registry.
+    if job.origin != Origin.POLLING and any(is_unresolved(task) for task in tasks):
         return Condition.UNRESOLVED
     if not job.enabled:
         return Condition.DISABLED
     return Condition.PAUSED if job.paused else Condition.ACTIVE
 
 
-def unresolved(task: Task) -> bool:
+def is_unresolved(task: Task) -> bool:
+    """Whether a current task names a function that no code registers."""
     return task.retired_at is None and registry.function(task.function) is None
 
 
-def in_condition(wanted: str) -> Q:
-    """The same question as a filter on the jobs table."""
-    strangers = Task.objects.current().exclude(function__in=registry.functions)
-    lost = ~Q(origin=Origin.POLLING) & Q(Exists(strangers.filter(job=OuterRef("pk"))))
-    known, running = Q(removed_at=None), Q(enabled=True)
+def in_condition(condition: str) -> Q:
+    """Return the filter for jobs in this condition."""
+    unresolved_tasks = Task.objects.current().exclude(function__in=registry.functions)
+    unresolved = ~Q(origin=Origin.POLLING) & Q(Exists(unresolved_tasks.filter(job=OuterRef("pk"))))
+    registered, enabled = Q(removed_at=None), Q(enabled=True)
     return {
-        Condition.REMOVED.value: ~known,
-        Condition.UNRESOLVED.value: known & lost,
-        Condition.DISABLED.value: known & ~lost & ~running,
-        Condition.PAUSED.value: known & ~lost & running & Q(paused_at__isnull=False),
-        Condition.ACTIVE.value: known & ~lost & running & Q(paused_at=None),
-    }[wanted]
+        Condition.REMOVED.value: ~registered,
+        Condition.UNRESOLVED.value: registered & unresolved,
+        Condition.DISABLED.value: registered & ~unresolved & ~enabled,
+        Condition.PAUSED.value: registered & ~unresolved & enabled & Q(paused_at__isnull=False),
+        Condition.ACTIVE.value: registered & ~unresolved & enabled & Q(paused_at=None),
+    }[condition]

@@ -1,4 +1,4 @@
-"""What a task is told about its run, and what it can say back (EXE-6)."""
+"""The context that a task receives: facts about its run, and a channel to its worker (EXE-6)."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 
-class Line(Protocol):
-    """How a running function and its worker reach each other."""
+class Channel(Protocol):
+    """What a running function and its worker tell each other."""
 
     @property
     def canceled(self) -> bool: ...
@@ -21,8 +21,8 @@ class Line(Protocol):
 
 
 @dataclass
-class LooseLine:
-    """Nobody at the other end; for tests of a function by itself: set what it shall be told."""
+class DetachedChannel:
+    """A channel without a worker, for tests of a single function; set the flags it shall see."""
 
     canceled: bool = False
     stopping: bool = False
@@ -34,7 +34,7 @@ class LooseLine:
 
 @dataclass(frozen=True, kw_only=True)
 class PreviousRun:
-    """The run of the same task in the occurrence before this one."""
+    """The run of the same task in the previous occurrence."""
 
     run_id: str
     scheduled_for: datetime
@@ -44,6 +44,8 @@ class PreviousRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
+    """What a task knows about its run; every field is fixed when the attempt starts."""
+
     job: str
     task: str
     occurrence_id: str
@@ -61,31 +63,31 @@ class Context:
     covers: tuple[datetime, ...] = ()
     covers_from: datetime | None = None
     covers_count: int = 0
-    line: Line = field(default_factory=LooseLine, repr=False)
-    look_back: Callable[[], PreviousRun | None] = field(default=lambda: None, repr=False)
+    channel: Channel = field(default_factory=DetachedChannel, repr=False)
+    read_previous_run: Callable[[], PreviousRun | None] = field(default=lambda: None, repr=False)
 
     @property
     def canceled(self) -> bool:
-        """True once this run is no longer wanted: clean up and return."""
-        return self.line.canceled
+        """True once the run has been canceled or has lost its claim: clean up and return."""
+        return self.channel.canceled
 
     @property
     def stopping(self) -> bool:
-        """True once the worker was told to stop: finish soon, or raise `HandBack`."""
-        return self.line.stopping
+        """True once the worker has been told to stop: finish soon, or raise `HandBack`."""
+        return self.channel.stopping
 
     def heartbeat(self, progress: object = None) -> bool:
-        """Say how far it is, as something JSON can hold; answers whether the run is still wanted."""
+        """Report progress, any JSON value; return False once the run has been canceled."""
         if progress is not None:
-            self.line.note(progress)
+            self.channel.note(progress)
         return not self.canceled
 
     @cached_property
     def previous_run(self) -> PreviousRun | None:
-        """Asked of the database when it is first used."""
-        return self.look_back()
+        """The run of the same task in the previous occurrence; read from the database on first use."""
+        return self.read_previous_run()
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this run: hand it to systems that deduplicate."""
+        """A key that is the same for every attempt of this run, for systems that deduplicate."""
         return self.run_id

@@ -1,4 +1,4 @@
-"""A job's name → what people do with it: trigger, start, stop, pause, resume, ask (JOB-8)."""
+"""Trigger, start, stop, pause, resume and query a job by its name (JOB-8)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,27 +9,28 @@ from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, transaction
 
-from jobs.clock import database_now
-from jobs.errors import DatabaseAwayError, DefinitionError, PunctualError, UnknownJobError
-from jobs.ledger import connected
-from jobs.models import Job, Origin
-from jobs.scheduling import upcoming
-from jobs.store import Change, definition_of, store
+from punctual.jobs.clock import database_now
+from punctual.jobs.errors import DatabaseAwayError, DefinitionError, PunctualError, UnknownJobError
+from punctual.jobs.job_schedule import upcoming
+from punctual.jobs.ledger_interface import connected_ledger
+from punctual.jobs.models import Job, Origin
+from punctual.jobs.store.definitions import Change, store
+from punctual.jobs.store.rows import definition_of
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def scheduling_call(function: Call) -> Call:
-    """Without its database a call fails with an error that says so, not with a driver's (TSK-9)."""
+    """Raise DatabaseAwayError instead of the driver's error when the database does not answer (TSK-9)."""
 
     @wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except (OperationalError, InterfaceError) as error:
             raise DatabaseAwayError(function.__name__, error) from error
 
-    return cast(Call, called)
+    return cast(Call, wrapper)
 
 
 BACKLOGS = ("none", "last", "all", "compressed")
@@ -43,112 +44,114 @@ def trigger(
     config: Mapping[str, Any] | None = None,
     idempotency_key: str | None = None,
 ) -> UUID:
-    """Run a job now, beside its schedule; returns the id of the occurrence.
+    """Run a job now, in addition to its schedule; return the id of the occurrence.
 
     `args` reach the task as `ctx.args`; `config` overrides settings for this one occurrence. With an
     `idempotency_key`, a second call within 24 hours returns the first one's occurrence.
     """
-    job = get(name)
+    job = get_job(name)
     if job.removed:
         raise PunctualError(f"{name!r} is no longer registered; it cannot be triggered")
     if job.origin == Origin.POLLING:
         raise PunctualError(f"{name!r} is started by its own polling scheduler; it cannot be triggered")
-    return connected().trigger(
+    return connected_ledger().trigger(
         job, args=args or {}, overrides=config, idempotency_key=idempotency_key, now=database_now()
     )
 
 
 @scheduling_call
 def skip_next(name: str) -> UUID | None:
-    """Skip the next planned occurrence and keep the schedule; None when none is planned."""
-    return connected().skip_next(get(name), now=database_now())
+    """Skip the next planned occurrence and return its id; None if none is planned."""
+    return connected_ledger().skip_next(get_job(name), now=database_now())
 
 
 @scheduling_call
 def reschedule(occurrence: UUID, run_at: datetime) -> None:
-    """Let one planned occurrence start at another time; the schedule goes on as before."""
-    connected().reschedule(occurrence, run_at=run_at, now=database_now())
+    """Start one planned occurrence at another time; the schedule does not change."""
+    connected_ledger().reschedule(occurrence, run_at=run_at, now=database_now())
 
 
 @scheduling_call
 def start(name: str, *, author: str = "operator") -> bool:
-    """Switch a stopped job on; it owes nothing for the time it was off. False when it was on."""
+    """Enable a stopped job; nothing is owed for the time it was off. False if it was enabled."""
     return _switch(name, author, enabled=True)
 
 
 @scheduling_call
 def stop(name: str, *, author: str = "operator") -> bool:
-    """Switch a job off: nothing is planned until it is started again. False when it was off."""
+    """Disable a job: nothing is planned until it is started again. False if it was disabled."""
     return _switch(name, author, enabled=False)
 
 
 def _switch(name: str, author: str, *, enabled: bool) -> bool:
-    """A change like any other, with a version: what was owed when can be told from them."""
-    job = get(name)
+    """Store the switch as a version: the versions say from when to when instants were owed."""
+    job = get_job(name)
     if job.enabled is enabled:
         return False
-    wanted = replace(definition_of(job, job.tasks.all()), enabled=enabled)
+    definition = replace(definition_of(job, job.tasks.all()), enabled=enabled)
     change = Change(Origin(job.origin), author, database_now(), reason="started" if enabled else "stopped")
-    return bool(store([wanted], change, expected={name: job.version}).changed)
+    return bool(store([definition], change, expected={name: job.version}).changed)
 
 
 @scheduling_call
 def pause(name: str) -> bool:
-    """Hold a job: its instants are recorded as skipped. False when it was paused already."""
-    rows = Job.objects.filter(pk=get(name).pk, paused_at=None)
+    """Pause a job: its instants are recorded as skipped. False if it was paused."""
+    rows = Job.objects.filter(pk=get_job(name).pk, paused_at=None)
     return rows.update(paused_at=database_now()) == 1
 
 
 @scheduling_call
 def resume(name: str, *, backlog: str = "none") -> bool:
-    """Let a paused job run again from its next instant on. False when it was not paused.
+    """Run a paused job again from its next instant on. False if it was not paused.
 
-    `backlog` says what to do with the instants skipped meanwhile: run `none` of them, the `last`,
+    `backlog` decides about the instants that were skipped: run `none` of them, the `last`,
     `all`, or one `compressed` run that covers them all.
     """
     if backlog not in BACKLOGS:
         raise DefinitionError("backlog", backlog, f"expected one of {', '.join(BACKLOGS)}", owner=name)
     with transaction.atomic():
-        job = Job.objects.select_for_update(no_key=True).get(pk=get(name).pk)
+        job = Job.objects.select_for_update(no_key=True).get(pk=get_job(name).pk)
         if job.paused_at is None:
             return False
         Job.objects.filter(pk=job.pk).update(paused_at=None)
         if backlog != "none":
-            connected().run_skipped(job, choice=backlog, since=job.paused_at, now=database_now())
+            connected_ledger().run_skipped(job, choice=backlog, since=job.paused_at, now=database_now())
     return True
 
 
 def next_run(name: str) -> datetime | None:
-    """When the next planned occurrence starts, stagger and jitter included; None when none is planned."""
-    return connected().next_run(get(name))
+    """When the next planned occurrence starts, with stagger and jitter; None if none is planned."""
+    return connected_ledger().next_run(get_job(name))
 
 
 def is_active(name: str) -> bool:
-    """Whether the schedule has an instant ahead."""
-    return bool(upcoming(get(name), database_now(), 1))
+    """Whether the schedule has another instant."""
+    return bool(upcoming(get_job(name), database_now(), 1))
 
 
 def is_paused(name: str) -> bool:
-    return get(name).paused
+    """Whether the job is paused."""
+    return get_job(name).paused
 
 
 def is_enabled(name: str) -> bool:
-    """Switched on, registered and not paused."""
-    job = get(name)
+    """Whether the job is enabled, registered and not paused."""
+    job = get_job(name)
     return job.enabled and not job.paused and not job.removed
 
 
 def is_running(name: str) -> bool:
-    """A question to the database, not to this process: is an occurrence under way anywhere?"""
-    return connected().is_running(get(name))
+    """Whether an occurrence is active on any worker, according to the database."""
+    return connected_ledger().is_running(get_job(name))
 
 
 def next_runs(name: str, count: int = 5) -> list[datetime]:
-    """The next instants the schedule names, in UTC."""
-    return upcoming(get(name), database_now(), count)
+    """Return the next instants of the schedule, in UTC."""
+    return upcoming(get_job(name), database_now(), count)
 
 
-def get(name: str) -> Job:
+def get_job(name: str) -> Job:
+    """Return the row of a job; UnknownJobError if there is none."""
     try:
         return Job.objects.get(name=name)
     except Job.DoesNotExist:

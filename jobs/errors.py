@@ -1,23 +1,23 @@
-"""What can go wrong with a definition, and how a task steers its own run.
+"""Errors of definitions and of calls on jobs, and the exceptions by which a task chooses its outcome.
 
 PunctualError
 ├── DefinitionError          a declaration, file or form is wrong: .field .value .reason
 ├── UnknownJobError          no such job: .name
-├── StaleVersionError        somebody else changed it first: .name .expected .actual
-├── DatabaseAwayError        the database does not answer; nothing can be scheduled: .call
+├── StaleVersionError        another editor has changed the job: .name .expected .actual
+├── DatabaseAwayError        the database does not answer: .call
 └── Steering                 raised by a task to choose its outcome
     ├── Cancel               stop here, not a failure
-    ├── NonRetryable         fail now, whatever the retry policy says
-    ├── RetryAfter(delay)    fail this attempt, try again after `delay`
-    ├── Snooze(delay)        not now: come back after `delay`, no attempt is used up
-    └── HandBack             the worker stops: run it again elsewhere, no attempt is used up
+    ├── NonRetryable         fail now, without retries
+    ├── RetryAfter(delay)    fail this attempt, retry after `delay`
+    ├── Snooze(delay)        run again after `delay`; the attempt does not count
+    └── HandBack             run again on another worker; the attempt does not count
 """
 
 from datetime import timedelta
 
 
 class PunctualError(Exception):
-    """Root of the errors users meet."""
+    """Root of the errors that users see."""
 
 
 class DefinitionError(PunctualError):
@@ -30,14 +30,14 @@ class DefinitionError(PunctualError):
 class UnknownJobError(PunctualError):
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"no job is named {name!r}; `manage.py jobs list` shows what there is")
+        super().__init__(f"no job is named {name!r}; `manage.py punctual jobs list` shows what there is")
 
 
 class StaleVersionError(PunctualError):
     def __init__(self, name: str, *, expected: int, actual: int) -> None:
         self.name, self.expected, self.actual = name, expected, actual
         super().__init__(
-            f"{name}: version={expected}: the job is at version {actual} now; look at it again, then repeat"
+            f"{name}: version={expected}: the job is at version {actual} now; read it again, then repeat"
         )
 
 
@@ -45,8 +45,8 @@ class DatabaseAwayError(PunctualError):
     def __init__(self, call: str, error: BaseException) -> None:
         self.call = call
         super().__init__(
-            f"{call}: the database does not answer, so nothing can be scheduled; repeat it when it is back,"
-            f" with the same idempotency_key if it must happen once ({type(error).__name__})"
+            f"{call}: the database does not answer, nothing was scheduled; repeat the call later, with the"
+            f" same idempotency_key if it must run once ({type(error).__name__})"
         )
 
 
@@ -55,11 +55,11 @@ class Steering(PunctualError):
 
 
 class Cancel(Steering):
-    """Stop this run without calling it a failure."""
+    """Stop this run; it is canceled, not failed."""
 
 
 class NonRetryable(Steering):
-    """Fail this run at once; retrying would not help."""
+    """Fail this run at once, without retries."""
 
 
 class _Delayed(Steering):
@@ -69,12 +69,12 @@ class _Delayed(Steering):
 
 
 class RetryAfter(_Delayed):
-    """Fail this attempt and try again after `delay`."""
+    """Fail this attempt and retry after `delay`."""
 
 
 class Snooze(_Delayed):
-    """Come back after `delay`; this attempt does not count."""
+    """Run again after `delay`; this attempt does not count."""
 
 
 class HandBack(Steering):
-    """Run this again on another worker, now; this attempt does not count. For when `ctx.stopping` is true."""
+    """Run again on another worker now, when `ctx.stopping` is true; this attempt does not count."""

@@ -1,7 +1,7 @@
-"""The one catalogue of events: every log line of the platform is an event with ids (OPS-6).
+"""The catalogue of events: every log line of ours is an event with ids (OPS-6).
 
-An event has a name, a level and a meaning; `docs/events.md` is written from here. What it is about comes as
-facts, ids first: `job`, `task`, `occurrence`, `run`, `attempt`, `beat`, `worker`.
+An event has a name, a level and a meaning; `docs/events.md` is generated from here. Its subject is passed
+as facts, ids first: `job`, `task`, `occurrence`, `run`, `attempt`, `beat`, `worker`.
 """
 
 import logging
@@ -14,65 +14,57 @@ logger = logging.getLogger("punctual")
 
 
 class Event(StrEnum):
-    JOBS_SYNCED = "jobs.synced", INFO, "A beat started and compared the jobs in code with their rows."
+    JOBS_SYNCED = "jobs.synced", INFO, "A beat started and wrote the jobs declared in code to rows."
     JOB_UNPLANNABLE = (
         "job.unplannable",
         WARNING,
-        "A job's schedule or settings cannot be read; it stands still.",
+        "A job's schedule or settings are invalid; it is not planned.",
     )
-    OCCURRENCE_MISSED = (
-        "occurrence.missed",
-        WARNING,
-        "Instants passed unfired, and the strategy leaves them out.",
-    )
-    OCCURRENCE_RECOVERED = "occurrence.recovered", INFO, "Instants passed unfired, and runs make up for them."
-    OCCURRENCE_FINISHED = "occurrence.finished", INFO, "An occurrence is over."
+    OCCURRENCE_MISSED = "occurrence.missed", WARNING, "Instants passed without a beat and will not run."
+    OCCURRENCE_RECOVERED = "occurrence.recovered", INFO, "Instants passed without a beat and run now."
+    OCCURRENCE_FINISHED = "occurrence.finished", INFO, "An occurrence has finished."
     OCCURRENCE_STALE = (
         "occurrence.stale",
         WARNING,
-        "An occurrence outlived its `execution_timeout` and was ended.",
+        "The sweeper ended an occurrence that exceeded its `execution_timeout`.",
     )
-    OCCURRENCES_PRUNED = "occurrences.pruned", INFO, "A beat deleted what its jobs keep no longer."
-    HOOK_FAILED = "hook.failed", WARNING, "A hook raised; the outcome stands."
-    RUN_DISPATCH_FAILED = "run.dispatch_failed", WARNING, "The broker took no messages; they are sent again."
-    RUN_RESENT = "run.resent", INFO, "Messages that were not accepted, or lost, were sent again."
-    MESSAGES_KEPT = (
-        "messages.kept",
+    OCCURRENCES_PRUNED = "occurrences.pruned", INFO, "A beat deleted occurrences past their retention."
+    HOOK_FAILED = "hook.failed", WARNING, "A hook raised; the outcome does not change."
+    RUN_DISPATCH_FAILED = (
+        "run.dispatch_failed",
         WARNING,
-        "A worker lost its broker and gave nothing back; it is sent again.",
+        "The broker did not accept messages; the sweeper resends them.",
     )
-    ATTEMPT_FAILED = "attempt.failed", WARNING, "A function raised, or passed its time."
-    ATTEMPT_LOST = (
-        "attempt.lost",
+    RUN_RESENT = "run.resent", INFO, "The sweeper resent messages that were not confirmed or were lost."
+    MESSAGES_NOT_RETURNED = (
+        "messages.not_returned",
         WARNING,
-        "A worker fell silent; its lease ran out and the run goes on elsewhere.",
+        "A worker lost its broker with unfinished messages; the sweeper resends them.",
     )
+    ATTEMPT_FAILED = "attempt.failed", WARNING, "A function raised or exceeded its timeout."
+    ATTEMPT_LOST = "attempt.lost", WARNING, "The lease of a silent worker expired; its run is retried."
     ATTEMPT_ENDED = (
         "attempt.ended",
         WARNING,
         "A worker's supervisor ended an attempt, or found its process dead.",
     )
-    ATTEMPT_FENCED = (
-        "attempt.fenced",
+    ATTEMPT_FENCED = "attempt.fenced", WARNING, "A result was discarded: the attempt had lost its claim."
+    RESULT_DELAYED = (
+        "result.delayed",
         WARNING,
-        "A result came too late to count: the claim was lost before it.",
+        "The database does not answer; a worker keeps the result of a run and retries.",
     )
-    RESULT_WAITS = "result.waits", WARNING, "The database is away; a finished run's result waits for it."
-    WATCHER_TROUBLED = "watcher.troubled", ERROR, "A bundle could not be relieved in time; it is tried again."
-    SUPERVISOR_TROUBLED = "supervisor.troubled", WARNING, "A worker's supervisor failed for once; it goes on."
-    BEAT_TICKED = "beat.ticked", DEBUG, "A tick did something; how much of what."
-    BEAT_TROUBLED = "beat.troubled", WARNING, "A tick failed; the beat goes on with the next."
-    LEASES_UNRENEWED = (
-        "leases.unrenewed",
+    WATCHER_FAILED = "watcher.failed", ERROR, "The watcher of a bundle failed; it retries."
+    SUPERVISOR_FAILED = "supervisor.failed", WARNING, "A pass of a worker's supervisor failed; it retries."
+    BEAT_TICKED = "beat.ticked", DEBUG, "A tick of a beat had work to do, with its counts."
+    BEAT_TICK_FAILED = "beat.tick_failed", WARNING, "A tick of a beat failed; the next one retries."
+    LEASES_NOT_RENEWED = (
+        "leases.not_renewed",
         WARNING,
-        "A polling scheduler could not renew its leases; it tries again.",
+        "A polling scheduler could not renew its leases; it retries.",
     )
-    LISTENER_FAILED = (
-        "listener.failed",
-        ERROR,
-        "A listener of a polling scheduler raised; the scheduler goes on.",
-    )
-    PROBE_FAILED = "probe.failed", WARNING, "A check of `/readyz` or `doctor` failed, and how."
+    LISTENER_FAILED = "listener.failed", ERROR, "A listener of a polling scheduler raised."
+    PROBE_FAILED = "probe.failed", WARNING, "A check of `/readyz` or `doctor` failed."
 
     level: int
     meaning: str
@@ -84,32 +76,32 @@ class Event(StrEnum):
         return event
 
 
-def heard(event: Event) -> bool:
-    """Whether anybody listens; asked before facts are made that cost something."""
+def is_logged(event: Event) -> bool:
+    """Whether the event would be logged; for callers whose facts are expensive to collect."""
     return logger.isEnabledFor(event.level)
 
 
 def emit(event: Event, **facts: object) -> None:
-    """Log it at its level."""
+    """Log an event at its level."""
     if logger.isEnabledFor(event.level):
         _log(event, facts)
 
 
 def emit_error(event: Event, **facts: object) -> None:
-    """The same with the traceback of the exception at hand."""
+    """Log an event with the traceback of the current exception."""
     if logger.isEnabledFor(event.level):
         _log(event, facts, exc_info=True)
 
 
 def _log(event: Event, facts: Mapping[str, object], *, exc_info: bool = False) -> None:
     text = " ".join(f"{key}={value}" for key, value in facts.items())
-    one_line = " ".join(text.split())  # whatever an error says
+    line = " ".join(text.split())  # the text of an error may have several lines
     extra = {"event": event.value, "facts": facts}
-    logger.log(event.level, "%s %s", event.value, one_line, extra=extra, exc_info=exc_info)
+    logger.log(event.level, "%s %s", event.value, line, extra=extra, exc_info=exc_info)
 
 
-class WithIds(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose lines carry ids; what a caller adds as `extra` stays."""
+class IdsAdapter(logging.LoggerAdapter[logging.Logger]):
+    """A logger that adds ids to every record and keeps the caller's `extra`."""
 
     def __init__(self, logger: logging.Logger, ids: Mapping[str, object]) -> None:
         super().__init__(logger, {"ids": ids})

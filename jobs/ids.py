@@ -1,4 +1,4 @@
-"""Names → deterministic ids: the same name gives the same id on every machine (JOB-1)."""
+"""Compute ids from names: the same name gives the same id on every machine (JOB-1)."""
 
 from uuid import NAMESPACE_DNS, NAMESPACE_URL, UUID, uuid5
 
@@ -8,16 +8,16 @@ def job_id(name: str) -> UUID:
 
 
 def task_id(job: UUID, name: str) -> UUID:
-    return uuid5(NAMESPACE_URL, f"{shown('job', job)}:{name}")
+    return uuid5(NAMESPACE_URL, f"{format_id('job', job)}:{name}")
 
 
-def shown(kind: str, id_: UUID) -> str:
-    """The id as people see it: `job_…`, `occ_…`."""
+def format_id(kind: str, id_: UUID) -> str:
+    """Write an id with its prefix: `job_…`, `occ_…`."""
     return f"{kind}_{id_}"
 
 
-def parsed(kind: str, text: str) -> UUID:
-    """The id people typed, with or without its prefix; ValueError names what is wrong."""
+def parse_id(kind: str, text: str) -> UUID:
+    """Read an id with or without its prefix; ValueError names the form it must have."""
     bare = text.removeprefix(f"{kind}_")
     try:
         return UUID(bare)

@@ -1,13 +1,13 @@
-"""Definitions as rows: Job (what and when) → Task (one step of it).
+"""Definitions as rows: a Job has Tasks, and a JobVersion for every change.
 
-Users and commands write these rows; beats and workers only read them. What beat needs to remember
-about a job lives in `occurrences.Cursor`, so an edit here can never undo a beat's progress.
+Sync, files, the console and commands write these rows; beats and workers only read them. A beat keeps its
+progress in `occurrences.Cursor`, so an edit of a job cannot undo it.
 """
 
 from django.db import models
 from django.db.models import Q
 
-from jobs.ids import shown
+from punctual.jobs.ids import format_id
 
 
 class Origin(models.TextChoices):
@@ -29,7 +29,7 @@ class Job(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     name = models.CharField(max_length=200, unique=True)
     schedule = models.CharField(
-        max_length=1000, help_text="Chronex by default; `kind:` picks another dialect."
+        max_length=1000, help_text="Chronex by default; a prefix such as `posix:` selects another kind."
     )
     config = models.JSONField(default=dict, blank=True, help_text="Overrides only; the rest is inherited.")
     metadata = models.JSONField(default=dict, blank=True, help_text="Passed to tasks as ctx.metadata.")
@@ -37,9 +37,11 @@ class Job(models.Model):
     version = models.PositiveIntegerField(default=1)
     enabled = models.BooleanField(default=True)
     paused_at = models.DateTimeField(null=True, blank=True)
-    removed_at = models.DateTimeField(null=True, blank=True, help_text="Known, but no longer registered.")
+    removed_at = models.DateTimeField(
+        null=True, blank=True, help_text="When its declaration was removed; the row stays for its history."
+    )
     created_at = models.DateTimeField()
-    updated_at = models.DateTimeField(help_text="When its definition last changed; planning counts from it.")
+    updated_at = models.DateTimeField(help_text="When its definition last changed; planning starts there.")
 
     objects = JobQuerySet.as_manager()
 
@@ -50,7 +52,7 @@ class Job(models.Model):
             ("pause_job", "Can pause and resume a job"),
         ]
         indexes = [
-            # Start-up: which jobs declared in code are still registered, however many others there are.
+            # Start-up of a beat: the jobs declared in code that are still registered.
             models.Index(
                 fields=["id"], condition=Q(origin="code", removed_at__isnull=True), name="job_declared"
             ),
@@ -64,8 +66,8 @@ class Job(models.Model):
         return self.name
 
     @property
-    def shown_id(self) -> str:
-        return shown("job", self.id)
+    def display_id(self) -> str:
+        return format_id("job", self.id)
 
     @property
     def paused(self) -> bool:
@@ -85,7 +87,7 @@ class Task(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="tasks", db_index=False)
     name = models.CharField(max_length=200)
-    function = models.CharField(max_length=500, help_text="Name of a callable registered by a decorator.")
+    function = models.CharField(max_length=500, help_text="Name of a function that code registers.")
     position = models.PositiveIntegerField()
     config = models.JSONField(default=dict, blank=True, help_text="Overrides only; the rest is inherited.")
     retired_at = models.DateTimeField(null=True, blank=True)
@@ -105,22 +107,25 @@ class Task(models.Model):
         return self.name
 
     @property
-    def shown_id(self) -> str:
-        return shown("task", self.id)
+    def display_id(self) -> str:
+        return format_id("task", self.id)
 
 
 class JobVersion(models.Model):
-    """One change of a definition; rows are added, never changed."""
+    """One change of a definition; rows are inserted, never updated."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="versions", db_index=False)
     number = models.PositiveIntegerField()
     author = models.CharField(max_length=200)
     reason = models.CharField(max_length=500, blank=True, default="")
-    before = models.JSONField(null=True, help_text="The definition it replaced; null for the first.")
-    after = models.JSONField(help_text="The definition from then on.")
+    before = models.JSONField(
+        null=True, help_text="The definition before the change; null for the first version."
+    )
+    after = models.JSONField(help_text="The definition after the change.")
     created_at = models.DateTimeField()
     counts_from = models.DateTimeField(
-        null=True, help_text="Owes instants only after it: one of the version before was kept until then."
+        null=True,
+        help_text="Instants count from here: an occurrence of the previous version was kept until then.",
     )
 
     class Meta:

@@ -1,7 +1,7 @@
 """PostgreSQL: occurrence ids → the runs of those where none moves any more, so that a next step is due.
 
-Asked by whoever ended a run, after that is committed. Mostly some neighbour is still open, and the answer is
-empty. Those of a fan-out end about in their order, so it looks from the last one backwards.
+Asked by the worker that ended a run, after that is committed. Mostly some neighbour is still open, and the
+answer is empty. Those of a fan-out end about in their order, so it looks from the last one backwards.
 """
 
 import json
@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable
 from typing import Any
 from uuid import UUID
 
-from occurrences.prepared import rows
-from occurrences.states import RUN_OPEN
-from occurrences.swift import at
+from punctual.occurrences.database.prepared_statements import fetch_rows
+from punctual.occurrences.states import RUN_OPEN
+from punctual.occurrences.swift import at
 
 OPEN = ", ".join(f"'{state.value}'" for state in RUN_OPEN)
 
@@ -22,10 +22,10 @@ def last_out_sql(columns: Iterable[str]) -> str:
     return f"""
     SELECT {", ".join(columns)}
     FROM jsonb_array_elements_text(%(ids)s::jsonb) AS given (id)
-    JOIN occurrences_taskrun run ON run.occurrence_id = given.id::uuid
-    JOIN jobs_task task ON task.id = run.task_id
+    JOIN punctual_taskrun run ON run.occurrence_id = given.id::uuid
+    JOIN punctual_task task ON task.id = run.task_id
     WHERE (
-        SELECT true FROM occurrences_taskrun other
+        SELECT true FROM punctual_taskrun other
         WHERE other.occurrence_id = given.id::uuid AND {at("other.state")} IN ({OPEN})
         AND other.available_at IS NOT NULL
         ORDER BY other.position DESC LIMIT 1
@@ -35,4 +35,4 @@ def last_out_sql(columns: Iterable[str]) -> str:
 
 
 def last_out(sql: str, ids: Collection[UUID]) -> list[tuple[Any, ...]]:
-    return rows(sql, {"ids": json.dumps([str(id_) for id_ in ids])})
+    return fetch_rows(sql, {"ids": json.dumps([str(id_) for id_ in ids])})

@@ -1,33 +1,25 @@
-"""The ledger as rows: Occurrence (job × instant) → TaskRun (task × occurrence) → Attempt (one try).
+"""The tables of the ledger: Occurrence (job × instant), TaskRun (task × occurrence), Attempt (one try).
 
-Every instant is aware UTC. The database refuses impossible rows: one active occurrence per exclusive
-job, finished exactly when final, a claim exactly while a worker holds the run.
+Every instant is aware UTC. The database refuses impossible rows: one active occurrence per exclusive job,
+finished exactly when final, a claim exactly while a worker holds the run.
 """
 
 from datetime import datetime
+from typing import Self
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
-from jobs.ids import shown
-from jobs.models import Job, Task
-from occurrences import arrays  # noqa: F401 - registers the lookup `any`
-from occurrences.rules import Rules
-from occurrences.states import (
-    ATTEMPT_FINAL,
-    OCCURRENCE_ACTIVE,
-    OCCURRENCE_FINAL,
-    OCCURRENCE_NOT_RUN,
-    RUN_FINAL,
-    RUN_HELD,
-    AttemptState,
-    OccurrenceState,
-    RunState,
-)
+from punctual.jobs.ids import format_id
+from punctual.jobs.models import Job, Task
+from punctual.occurrences.database import arrays  # noqa: F401 - registers the lookup `any`
+from punctual.occurrences.database.check_constraints import Rules
+from punctual.occurrences.row_rules import ATTEMPT_RULES, OCCURRENCE_RULES, RUN_RULES
+from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, AttemptState, OccurrenceState, RunState
 
 
 class Cause(models.TextChoices):
-    """Who asked for an occurrence."""
+    """What created an occurrence."""
 
     SCHEDULE = "schedule", "schedule"
     RECOVERY = "recovery", "recovery"
@@ -37,24 +29,29 @@ class Cause(models.TextChoices):
 
 
 class CursorQuerySet(models.QuerySet["Cursor"]):
-    def due(self, now: datetime) -> "CursorQuerySet":
+    def due(self, now: datetime) -> Self:
+        """Jobs that must be planned."""
         return self.filter(plan_at__lte=now)
 
 
 class Cursor(models.Model):
     """How far a job is planned, and the per-job mutex of planning, firing and admission.
 
-    A database trigger on the jobs table resets `planned_until` and `plan_at`, so that an edit by any
-    road, raw SQL included, is planned anew at the next tick.
+    A database trigger on the jobs table resets `planned_until` and `plan_at`, so that the next tick plans a
+    job anew after any edit, raw SQL included.
     """
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="cursor")
-    settled_until = models.DateTimeField(help_text="Never moves back; nothing at or before it is created.")
-    planned_until = models.DateTimeField(null=True, help_text="Look-ahead; null after an edit.")
-    plan_at = models.DateTimeField(null=True, help_text="When planning is next needed; null: nothing ahead.")
-    problem = models.TextField(blank=True, default="", help_text="Why it cannot be planned.")
+    settled_until = models.DateTimeField(
+        help_text="Never moves back; no occurrence is created at or before it."
+    )
+    planned_until = models.DateTimeField(
+        null=True, help_text="How far occurrences are planned; null after an edit."
+    )
+    plan_at = models.DateTimeField(null=True, help_text="When to plan again; null: never.")
+    problem = models.TextField(blank=True, default="", help_text="Why the job cannot be planned.")
     starts = models.PositiveIntegerField(
-        default=0, help_text="Starts its schedule has had; `max` bounds them."
+        default=0, help_text="Number of starts so far; the schedule option `max` bounds it."
     )
 
     objects = CursorQuerySet.as_manager()
@@ -70,7 +67,7 @@ class Cursor(models.Model):
 
 
 class Pool(models.Model):
-    """How many occurrences may be active at once; its row is the mutex of admission into it."""
+    """How many occurrences may be active at once; the row is the mutex of its slots."""
 
     name = models.CharField(primary_key=True, max_length=100)
     size = models.PositiveIntegerField()
@@ -83,7 +80,7 @@ class Pool(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """A second trigger with the same key, within its time, finds the first one's occurrence (TSK-4)."""
+    """A second trigger with the same key, until it expires, returns the first one's occurrence (TSK-4)."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, db_index=False)
     key = models.CharField(max_length=200)
@@ -102,30 +99,34 @@ class IdempotencyKey(models.Model):
 
 
 class OccurrenceQuerySet(models.QuerySet["Occurrence"]):
-    def due(self, now: datetime) -> "OccurrenceQuerySet":
-        """Pending, and its chosen time has come."""
+    def due(self, now: datetime) -> Self:
+        """Pending, and the start time has come."""
         return self.filter(state=OccurrenceState.PENDING, run_at__lte=now)
 
-    def timely(self, now: datetime) -> "OccurrenceQuerySet":
+    def timely(self, now: datetime) -> Self:
         return self.filter(Q(late_at__isnull=True) | Q(late_at__gt=now))
 
-    def late(self, now: datetime) -> "OccurrenceQuerySet":
+    def late(self, now: datetime) -> Self:
+        """Left to catch-up: firing does not take them any more."""
         return self.filter(late_at__lte=now)
 
-    def active(self) -> "OccurrenceQuerySet":
+    def active(self) -> Self:
         return self.filter(state__in=OCCURRENCE_ACTIVE)
 
-    def waiting(self) -> "OccurrenceQuerySet":
+    def waiting(self) -> Self:
+        """Due, but waiting for a slot or a predecessor."""
         return self.filter(state=OccurrenceState.QUEUED)
 
-    def overdue(self, now: datetime) -> "OccurrenceQuerySet":
+    def overdue(self, now: datetime) -> Self:
+        """Active beyond their execution_timeout."""
         return self.active().filter(deadline_at__lte=now)
 
-    def unfinalized(self) -> "OccurrenceQuerySet":
+    def unfinalized(self) -> Self:
+        """Finished, but their completion hooks were not called."""
         return self.filter(finished_at__isnull=False, finalized_at=None)
 
-    def unsettled(self) -> "OccurrenceQuerySet":
-        """Something is left to be done: a next step, or its hooks."""
+    def unsettled(self) -> Self:
+        """A next step or a completion hook is still to come."""
         return self.active() | self.unfinalized()
 
 
@@ -134,38 +135,50 @@ class Occurrence(models.Model):
     job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="occurrences", db_index=False)
     job_version = models.PositiveIntegerField()
     cause = models.CharField(max_length=10, choices=Cause, default=Cause.SCHEDULE)
-    scheduled_for = models.DateTimeField(help_text="The instant the schedule names.")
-    run_at = models.DateTimeField(help_text="The instant chosen after stagger, jitter and spread.")
-    late_at = models.DateTimeField(null=True, help_text="Unfired by then, it is a matter for recovery.")
+    scheduled_for = models.DateTimeField(help_text="Nominal instant of the schedule.")
+    run_at = models.DateTimeField(help_text="Start time after spread, stagger and jitter.")
+    late_at = models.DateTimeField(
+        null=True, help_text="Counts as late after; then the recovery policy decides."
+    )
     state = models.CharField(max_length=24, choices=OccurrenceState, default=OccurrenceState.PENDING)
     reason = models.CharField(max_length=200, blank=True, default="")
-    exclusive = models.BooleanField(help_text="Refuses a second active occurrence of its job.")
-    pool = models.CharField(max_length=100, default="default", help_text="Whose slots it takes.")
+    exclusive = models.BooleanField(help_text="No second occurrence of the job may be active.")
+    pool = models.CharField(max_length=100, default="default", help_text="Pool whose slot it takes.")
     priority = models.IntegerField(default=0, help_text="Higher starts first when slots are scarce.")
-    expires_at = models.DateTimeField(null=True, help_text="Must not start after it: the schedule's window.")
-    config = models.JSONField(default=dict, help_text="Effective configuration it runs with.")
-    overrides = models.JSONField(default=dict, help_text="What this one occurrence overrides.")
+    expires_at = models.DateTimeField(
+        null=True, help_text="Must not start after; end of the schedule's window."
+    )
+    config = models.JSONField(default=dict, help_text="Effective configuration.")
+    overrides = models.JSONField(default=dict, help_text="Configuration overrides of this occurrence.")
     args = models.JSONField(default=dict, help_text="Arguments of a manual run.")
     parent = models.ForeignKey(
-        "self", null=True, on_delete=models.SET_NULL, related_name="children", help_text="What it repeats."
+        "self",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="children",
+        help_text="Occurrence that it repeats.",
     )
-    covers = models.JSONField(null=True, help_text="The instants one compressed run stands for.")
-    spans_until = models.DateTimeField(null=True, help_text="Last instant of a row that stands for a range.")
-    instants = models.PositiveIntegerField(default=1, help_text="How many instants the row stands for.")
-    only_tasks = models.JSONField(null=True, help_text="Ids of the tasks it runs; null: all of them.")
-    requested_by = models.CharField(max_length=200, blank=True, default="", help_text="Who asked for it.")
+    covers = models.JSONField(null=True, help_text="Instants that a compressed run covers.")
+    spans_until = models.DateTimeField(null=True, help_text="Last instant of a range row.")
+    instants = models.PositiveIntegerField(default=1, help_text="Number of instants of a range row.")
+    only_tasks = models.JSONField(null=True, help_text="Ids of the tasks to run; null: all.")
+    requested_by = models.CharField(
+        max_length=200, blank=True, default="", help_text="Operator who requested it."
+    )
     request_reason = models.CharField(
-        max_length=500, blank=True, default="", help_text="Why, in their words."
+        max_length=500, blank=True, default="", help_text="Why the operator requested it."
     )
-    report = models.JSONField(null=True, help_text="What became of it.")
+    report = models.JSONField(null=True, help_text="Summary of the outcome.")
     created_at = models.DateTimeField()
-    fired_at = models.DateTimeField(null=True, help_text="Its runs were created.")
-    started_at = models.DateTimeField(null=True, help_text="A worker claimed its first run.")
+    fired_at = models.DateTimeField(null=True, help_text="When its runs were created.")
+    started_at = models.DateTimeField(null=True, help_text="When a worker claimed its first run.")
     execution_timeout = models.DurationField()
     deadline_at = models.DateTimeField(null=True, help_text="started_at + execution_timeout")
     finished_at = models.DateTimeField(null=True)
-    finalized_at = models.DateTimeField(null=True, help_text="Its completion hooks were called.")
-    asked_at = models.DateTimeField(null=True, help_text="A worker was last asked to settle it.")
+    finalized_at = models.DateTimeField(null=True, help_text="When its completion hooks were called.")
+    settle_requested_at = models.DateTimeField(
+        null=True, help_text="When a worker was last requested to settle it."
+    )
 
     objects = OccurrenceQuerySet.as_manager()
 
@@ -174,7 +187,7 @@ class Occurrence(models.Model):
         indexes = [
             # Firing: `state = pending AND run_at <= now ORDER BY run_at`.
             models.Index(fields=["run_at"], condition=Q(state="pending"), name="occurrence_due"),
-            # Admission: who is next in a pool; how many slots of it are taken.
+            # Admission: the next in line of a pool; how many of its slots are taken.
             models.Index(
                 fields=["pool", "-priority", "run_at"], condition=Q(state="queued"), name="occurrence_in_line"
             ),
@@ -183,13 +196,13 @@ class Occurrence(models.Model):
             ),
             # Admission: the oldest waiting occurrence of a job.
             models.Index(fields=["job", "run_at"], condition=Q(state="queued"), name="occurrence_waiting"),
-            # Sweeps over what is under way: `state IN active AND deadline_at <= now`.
+            # Sweep of active occurrences: `state IN active AND deadline_at <= now`.
             models.Index(
                 fields=["deadline_at"],
                 condition=Q(state__in=OCCURRENCE_ACTIVE),
                 name="occurrence_under_way",
             ),
-            # Hooks still owed: `finished_at IS NOT NULL AND finalized_at IS NULL`.
+            # Hooks to call: `finished_at IS NOT NULL AND finalized_at IS NULL`.
             models.Index(
                 fields=["finished_at"],
                 condition=Q(finished_at__isnull=False, finalized_at__isnull=True),
@@ -197,14 +210,14 @@ class Occurrence(models.Model):
             ),
             # A job's history, newest first.
             models.Index(fields=["job", "-scheduled_for"], name="occurrence_history"),
-            # The admin's list of all jobs, newest first, and by state.
+            # The list of all occurrences, newest first, and by state.
             models.Index(fields=["-scheduled_for"], name="occurrence_newest"),
             models.Index(fields=["state", "-scheduled_for"], name="occurrence_by_state"),
-            # The same list by cause; what a schedule asked for is nearly everything, and needs none.
+            # The same list by cause; nearly all rows have the cause `schedule`, which needs no index.
             models.Index(
                 fields=["cause", "-scheduled_for"], condition=~Q(cause="schedule"), name="occurrence_by_cause"
             ),
-            # The few rows that stand for many instants: which of them touch a span of the past?
+            # Range rows that touch a span of the past.
             models.Index(
                 fields=["job", "scheduled_for"],
                 condition=Q(spans_until__isnull=False),
@@ -217,25 +230,7 @@ class Occurrence(models.Model):
                 condition=Q(exclusive=True, state__in=OCCURRENCE_ACTIVE),
                 name="one_active_occurrence_per_exclusive_job",
             ),
-            Rules(
-                name="occurrence_is_possible",
-                rules={
-                    "occurrence_state_is_known": Q(state__in=OccurrenceState.values),
-                    "occurrence_finished_iff_final": Q(state__in=OCCURRENCE_FINAL, finished_at__isnull=False)
-                    | (~Q(state__in=OCCURRENCE_FINAL) & Q(finished_at__isnull=True)),
-                    "occurrence_running_has_started": ~Q(state="running") | Q(started_at__isnull=False),
-                    "occurrence_active_was_fired": ~Q(state__in=OCCURRENCE_ACTIVE)
-                    | Q(fired_at__isnull=False),
-                    # A range is for what will never run: nothing can be executed for many instants at once.
-                    "occurrence_range_never_runs": Q(spans_until__isnull=True, instants=1)
-                    | Q(
-                        spans_until__isnull=False,
-                        spans_until__gt=F("scheduled_for"),
-                        instants__gt=1,
-                        state__in=OCCURRENCE_NOT_RUN,
-                    ),
-                },
-            ),
+            Rules(name="occurrence_is_possible", rules=OCCURRENCE_RULES),
         ]
         permissions = [
             ("cancel_occurrence", "Can cancel an occurrence"),
@@ -243,37 +238,37 @@ class Occurrence(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.shown_id} {self.scheduled_for:%Y-%m-%d %H:%M:%S}"
+        return f"{self.display_id} {self.scheduled_for:%Y-%m-%d %H:%M:%S}"
 
     @property
-    def shown_id(self) -> str:
-        return shown("occ", self.id)
+    def display_id(self) -> str:
+        return format_id("occ", self.id)
 
 
 class Resolution(models.TextChoices):
-    """What became of a dead letter."""
+    """What an operator did with a dead letter."""
 
     REPLAYED = "replayed", "replayed"
     PURGED = "purged", "purged"
 
 
 class TaskRunQuerySet(models.QuerySet["TaskRun"]):
-    def dead(self) -> "TaskRunQuerySet":
-        """Dead letters nobody has dealt with."""
+    def dead(self) -> Self:
+        """Dead letters that no operator has replayed or purged."""
         return self.filter(state=RunState.DLQ, resolved_at=None)
 
-    def unsent(self, before: datetime) -> "TaskRunQuerySet":
-        """Released for work, but no broker has confirmed its message."""
+    def unsent(self, before: datetime) -> Self:
+        """Released for work, but no broker has confirmed the message."""
         return self.filter(state=RunState.SCHEDULED, dispatched_at=None, available_at__lte=before)
 
-    def unclaimed(self, before: datetime) -> "TaskRunQuerySet":
-        """Its message was accepted long ago and no worker has come for it."""
+    def unclaimed(self, before: datetime) -> Self:
+        """The broker accepted the message, and no worker has claimed the run."""
         return self.filter(state=RunState.SCHEDULED, dispatched_at__lte=before)
 
-    def retry_due(self, now: datetime) -> "TaskRunQuerySet":
+    def retry_due(self, now: datetime) -> Self:
         return self.filter(state=RunState.RETRY, available_at__lte=now)
 
-    def expired(self, now: datetime) -> "TaskRunQuerySet":
+    def expired(self, now: datetime) -> Self:
         """Held by a worker that has not renewed its lease."""
         return self.filter(state__in=RUN_HELD, lease_until__lte=now)
 
@@ -285,21 +280,29 @@ class TaskRun(models.Model):
     position = models.PositiveIntegerField()
     state = models.CharField(max_length=12, choices=RunState, default=RunState.SCHEDULED)
     reason = models.CharField(max_length=200, blank=True, default="")
-    policy = models.JSONField(default=dict, help_text="Effective configuration of this step.")
+    policy = models.JSONField(default=dict, help_text="Effective configuration of this run.")
     attempts_made = models.PositiveIntegerField(default=0)
-    snoozes = models.PositiveIntegerField(default=0, help_text="Attempts that asked to come later.")
-    available_at = models.DateTimeField(null=True, help_text="May start from then on; null: waits its turn.")
-    dispatched_at = models.DateTimeField(null=True, help_text="The broker accepted its message.")
-    claim_token = models.UUIDField(null=True, help_text="Fences off a worker that lost its claim.")
+    snoozes = models.PositiveIntegerField(
+        default=0, help_text="Attempts that do not count: snoozed or handed back."
+    )
+    available_at = models.DateTimeField(null=True, help_text="Not before; null: waits for an earlier task.")
+    dispatched_at = models.DateTimeField(null=True, help_text="When the broker accepted its message.")
+    claim_token = models.UUIDField(
+        null=True, help_text="Fencing token: a worker that lost its claim cannot write."
+    )
     claimed_by = models.CharField(max_length=200, blank=True, default="")
     lease_until = models.DateTimeField(null=True)
     heartbeat_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True, default="")
-    fingerprint = models.CharField(max_length=16, blank=True, default="", help_text="Same error, same text.")
-    progress = models.JSONField(null=True, help_text="What its function last said with ctx.heartbeat().")
-    resolved_at = models.DateTimeField(null=True, help_text="A dead letter somebody has dealt with.")
+    fingerprint = models.CharField(
+        max_length=16, blank=True, default="", help_text="Groups runs with the same error."
+    )
+    progress = models.JSONField(null=True, help_text="Last value given to ctx.heartbeat().")
+    resolved_at = models.DateTimeField(
+        null=True, help_text="When an operator replayed or purged the dead letter."
+    )
     resolution = models.CharField(max_length=12, choices=Resolution, blank=True, default="")
 
     objects = TaskRunQuerySet.as_manager()
@@ -311,7 +314,7 @@ class TaskRun(models.Model):
         indexes = [
             # Roll-up and the occurrence page.
             models.Index(fields=["occurrence", "position"], name="run_of_occurrence"),
-            # Resend: `state = scheduled AND dispatched_at IS NULL AND available_at <= t`.
+            # Unsent messages: `state = scheduled AND dispatched_at IS NULL AND available_at <= t`.
             models.Index(
                 fields=["available_at"],
                 condition=Q(state="scheduled", dispatched_at__isnull=True),
@@ -338,62 +341,42 @@ class TaskRun(models.Model):
             ),
         ]
         constraints = [
-            Rules(
-                name="run_is_possible",
-                rules={
-                    "run_state_is_known": Q(state__in=RunState.values),
-                    "run_finished_iff_final": Q(state__in=RUN_FINAL, finished_at__isnull=False)
-                    | (~Q(state__in=RUN_FINAL) & Q(finished_at__isnull=True)),
-                    "run_claimed_iff_held": Q(
-                        state__in=RUN_HELD, claim_token__isnull=False, lease_until__isnull=False
-                    )
-                    | (~Q(state__in=RUN_HELD) & Q(claim_token__isnull=True, lease_until__isnull=True)),
-                    "run_resolved_only_when_dead": Q(resolved_at__isnull=True, resolution="")
-                    | (Q(state="dlq", resolved_at__isnull=False) & ~Q(resolution="")),
-                },
-            ),
+            Rules(name="run_is_possible", rules=RUN_RULES),
         ]
 
     def __str__(self) -> str:
-        return self.shown_id
+        return self.display_id
 
     @property
-    def shown_id(self) -> str:
-        return shown("run", self.id)
+    def display_id(self) -> str:
+        return format_id("run", self.id)
 
 
 class Attempt(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     run = models.ForeignKey(TaskRun, on_delete=models.CASCADE, related_name="attempts", db_index=False)
-    number = models.PositiveIntegerField(help_text="From 0.")
+    number = models.PositiveIntegerField(help_text="Starts at 0.")
     state = models.CharField(max_length=10, choices=AttemptState, default=AttemptState.RUNNING)
     worker = models.CharField(max_length=200, blank=True, default="")
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(null=True, help_text="Evidence: the lease it held when it was lost.")
-    heartbeat_at = models.DateTimeField(null=True, help_text="Evidence: its last sign of life.")
+    lease_until = models.DateTimeField(null=True, help_text="Lease at the time the attempt was lost.")
+    heartbeat_at = models.DateTimeField(null=True, help_text="Last heartbeat before the attempt was lost.")
     error_type = models.CharField(max_length=200, blank=True, default="")
     error = models.TextField(blank=True, default="")
     traceback = models.TextField(blank=True, default="")
-    log = models.TextField(blank=True, default="", help_text="The last lines its function logged.")
+    log = models.TextField(blank=True, default="", help_text="Last lines that the task logged.")
 
     class Meta:
         ordering = ["run", "number"]
         constraints = [
             models.UniqueConstraint(fields=["run", "number"], name="one_attempt_per_number"),
-            Rules(
-                name="attempt_is_possible",
-                rules={
-                    "attempt_state_is_known": Q(state__in=AttemptState.values),
-                    "attempt_finished_iff_final": Q(state__in=ATTEMPT_FINAL, finished_at__isnull=False)
-                    | Q(state="running", finished_at__isnull=True),
-                },
-            ),
+            Rules(name="attempt_is_possible", rules=ATTEMPT_RULES),
         ]
 
     def __str__(self) -> str:
-        return self.shown_id
+        return self.display_id
 
     @property
-    def shown_id(self) -> str:
-        return shown("attempt", self.id)
+    def display_id(self) -> str:
+        return format_id("attempt", self.id)

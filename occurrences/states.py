@@ -1,7 +1,7 @@
-"""The states of an occurrence, a task run and an attempt, and every move between them.
+"""The states of occurrences, task runs and attempts, the moves between them, and the reasons for them.
 
-These tables are the law: `transitions.py` is the only writer of a state column and takes its guards
-from here; the state chart in docs/states.md is compared with them by a test.
+`transitions.py` is the only writer of a state column and takes its guards from these tables. A test compares
+the state chart in docs/states.md with them.
 """
 
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from django.db.models import TextChoices
 
 
 class OccurrenceState(TextChoices):
-    PENDING = "pending", "pending"  # a row ahead of its time
-    QUEUED = "queued", "queued"  # due, waits for a slot or for its predecessor
-    DISPATCHED = "dispatched", "dispatched"  # its runs exist, no worker has started yet
-    RUNNING = "running", "running"  # at least one run was claimed
+    PENDING = "pending", "pending"  # planned; its start time is ahead
+    QUEUED = "queued", "queued"  # due; waits for a pool slot or for its predecessor
+    DISPATCHED = "dispatched", "dispatched"  # its runs exist; no worker has claimed one
+    RUNNING = "running", "running"  # a worker has claimed at least one run
     COMPLETED = "completed", "completed"
     COMPLETED_WITH_ERRORS = "completed_with_errors", "completed with errors"
     FAILED = "failed", "failed"
     CANCELED = "canceled", "canceled"
-    FAILED_STALE = "failed_stale", "failed (stale)"  # outlived its execution_timeout
+    FAILED_STALE = "failed_stale", "failed (stale)"  # exceeded its execution_timeout
     SKIPPED = "skipped", "skipped"  # deliberately not run
-    MISSED = "missed", "missed"  # its time passed while nobody could run it
+    MISSED = "missed", "missed"  # its time passed while no beat could fire it
 
 
 class RunState(TextChoices):
     SCHEDULED = "scheduled", "scheduled"
-    CLAIMED = "claimed", "claimed"  # a worker holds it, in a bundle; not known to have begun
+    CLAIMED = "claimed", "claimed"  # a worker holds it in a bundle; it may not have started
     RUNNING = "running", "running"
     RETRY = "retry", "waiting to retry"
     SUCCESS = "success", "success"
@@ -39,10 +39,49 @@ class AttemptState(TextChoices):
     SUCCESS = "success", "success"
     FAILED = "failed", "failed"
     TIMEOUT = "timeout", "timed out"
-    LOST = "lost", "lost"  # its worker died or fell silent
+    LOST = "lost", "lost"  # its worker died or stopped renewing the lease
     CANCELED = "canceled", "canceled"
     SNOOZED = "snoozed", "snoozed"
     RELEASED = "released", "handed back"  # its worker was told to stop; the run starts again elsewhere
+
+
+class Reason(TextChoices):
+    """Why a row waits, did not run, or was ended: the value is stored in `reason`, the label explains it.
+
+    Canceled and parked runs may hold other texts: what a task gave to `Cancel`, or "failed after 3 attempts".
+    """
+
+    # Planning and catch-up
+    UNSCHEDULABLE = "unschedulable", "No start time satisfies the spread."
+    WINDOW = "window", "The schedule's window had closed before the occurrence could start."
+    DOWNTIME = "downtime", "No beat fired it in time, and the recovery policy does not run it."
+    EDITED = "edited", "The job was edited while more instants were late than can be kept."
+    COMPRESSING = "waits for its compressed run", "A compressed run that covers it is still to come."
+    COMPRESSED = "compressed", "A compressed run covers it."
+    # Admission: the occurrence waits
+    POOL = "pool", "Its pool has no free slot."
+    REQUESTED = "requested", "A replay or backfill waits for the active occurrence of its job."
+    # Admission: the occurrence waits or is skipped, as the overlap policy says
+    OVERLAP = "overlap", "Another occurrence of its job was active."
+    SUPERSEDED = "superseded", "A newer occurrence of its job took its place in the queue."
+    REPLACED = "replaced", "A newer occurrence of its job replaced it."
+    # Admission: the job does not start anything
+    PAUSED = "paused", "The job was paused."
+    STOPPED = "stopped", "The job was disabled."
+    REMOVED = "removed", "The job was removed."
+    NO_TASKS = "no tasks", "The job had no tasks."
+    UNUSABLE_CONFIG = "unusable configuration", "The stored configuration of the job is invalid."
+    MAX_STARTS = "max", "The schedule had reached its `max` starts."
+    # Operators, workers and the sweeper
+    OPERATOR = "operator", "An operator ended or skipped it."
+    EXECUTION_TIMEOUT = "execution timeout", "The occurrence exceeded its execution_timeout."
+    OTHER_TASK_FAILED = "a task before or beside it failed", "The failure of another task ended it."
+    CANCELED_BY_TASK = "canceled by the task", "The task raised Cancel without a text."
+    NON_RETRYABLE = "non-retryable", "The task raised NonRetryable."
+    # The polling scheduler
+    LATER_MINUTE = "superseded by a later minute", "A later minute started before its retry."
+    NOT_REGISTERED = "no longer registered", "The task is no longer registered with the scheduler."
+    REGISTERED_ANEW = "registered anew", "The task was registered again before its retry."
 
 
 S, R = OccurrenceState, RunState
@@ -78,9 +117,10 @@ ATTEMPT_FINAL = tuple(state for state in AttemptState if state is not AttemptSta
 
 
 def occurrence_sources(target: OccurrenceState) -> tuple[OccurrenceState, ...]:
-    """The states an occurrence may come from to reach `target`: the guard of its UPDATE."""
+    """The states from which an occurrence may move to `target`: the guard of the UPDATE."""
     return tuple(state for state, targets in OCCURRENCE_MOVES.items() if target in targets)
 
 
 def run_sources(target: RunState) -> tuple[RunState, ...]:
+    """The states from which a run may move to `target`."""
     return tuple(state for state, targets in RUN_MOVES.items() if target in targets)

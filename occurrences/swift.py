@@ -20,9 +20,10 @@ from uuid import UUID
 
 from django.db import connection
 
-from occurrences.arrays import literal
-from occurrences.prepared import rows
-from occurrences.states import OCCURRENCE_ACTIVE, AttemptState, OccurrenceState, RunState
+from punctual.occurrences.database.arrays import array_literal
+from punctual.occurrences.database.prepared_statements import fetch_rows
+from punctual.occurrences.database.vendor import is_postgresql
+from punctual.occurrences.states import OCCURRENCE_ACTIVE, AttemptState, OccurrenceState, RunState
 
 S, R, A = OccurrenceState, RunState, AttemptState
 ACTIVE = ", ".join(f"'{state.value}'" for state in OCCURRENCE_ACTIVE)
@@ -44,7 +45,7 @@ def at(column: str) -> str:
 
 
 def usable() -> bool:
-    return connection.vendor == "postgresql"
+    return is_postgresql(connection)
 
 
 STARTED = ("state", "started_at", "deadline_at")
@@ -62,26 +63,26 @@ def claim_one_sql(columns: Columns) -> str:
     return f"""
     WITH wanted AS MATERIALIZED (
         SELECT run.id, run.occurrence_id, occurrence.state AS phase
-        FROM occurrences_taskrun run
-        JOIN occurrences_occurrence occurrence ON occurrence.id = run.occurrence_id
+        FROM punctual_taskrun run
+        JOIN punctual_occurrence occurrence ON occurrence.id = run.occurrence_id
         WHERE run.id = %(id)s AND {at("run.state")} = '{R.SCHEDULED.value}' AND run.available_at <= %(now)s
         AND {at("occurrence.state")} IN ({ACTIVE}) AND run.attempts_made < 2
     ), started AS (
-        UPDATE occurrences_occurrence occurrence
+        UPDATE punctual_occurrence occurrence
         SET {START}
         FROM wanted
         WHERE occurrence.id = wanted.occurrence_id AND wanted.phase = '{S.DISPATCHED.value}'
         AND {at("occurrence.state")} = '{S.DISPATCHED.value}'
         RETURNING occurrence.id, occurrence.state, occurrence.started_at, occurrence.deadline_at
     ), held AS (
-        UPDATE occurrences_taskrun run
+        UPDATE punctual_taskrun run
         SET state = '{R.RUNNING.value}', {HOLD}, started_at = %(now)s, attempts_made = run.attempts_made + 1
         FROM wanted
         WHERE run.id = wanted.id AND {at("run.state")} = '{R.SCHEDULED.value}'
         AND run.available_at <= %(now)s AND (SELECT count(*) FROM started) >= 0
         RETURNING {", ".join(f"run.{name}" for name in columns.run)}
     ), opened AS (
-        INSERT INTO occurrences_attempt
+        INSERT INTO punctual_attempt
             (id, run_id, number, state, worker, started_at, error_type, error, traceback, log)
         SELECT CASE held.attempts_made WHEN 1 THEN %(first)s ELSE %(second)s END, held.id,
             held.attempts_made - 1, '{A.RUNNING.value}', %(worker)s::text, %(now)s, '', '', '', ''
@@ -96,25 +97,25 @@ def claim_many_sql(columns: Columns) -> str:
     return f"""
     WITH named AS MATERIALIZED (
         SELECT id, occurrence_id, state, available_at
-        FROM occurrences_taskrun WHERE id = ANY(%(ids)s::uuid[])
+        FROM punctual_taskrun WHERE id = ANY(%(ids)s::uuid[])
     ), wanted AS MATERIALIZED (
         SELECT named.id, named.occurrence_id, occurrence.state AS phase
-        FROM named JOIN occurrences_occurrence occurrence ON occurrence.id = named.occurrence_id
+        FROM named JOIN punctual_occurrence occurrence ON occurrence.id = named.occurrence_id
         WHERE named.state = '{R.SCHEDULED.value}' AND named.available_at <= %(now)s
         AND {at("occurrence.state")} IN ({ACTIVE})
     ), locked AS (
-        SELECT id FROM occurrences_occurrence
+        SELECT id FROM punctual_occurrence
         WHERE id IN (SELECT occurrence_id FROM wanted WHERE phase = '{S.DISPATCHED.value}')
         AND {at("state")} = '{S.DISPATCHED.value}'
         ORDER BY id FOR NO KEY UPDATE
     ), started AS (
-        UPDATE occurrences_occurrence occurrence
+        UPDATE punctual_occurrence occurrence
         SET {START}
         FROM locked
         WHERE occurrence.id = locked.id AND {at("occurrence.state")} = '{S.DISPATCHED.value}'
         RETURNING occurrence.id, occurrence.state, occurrence.started_at, occurrence.deadline_at
     ), held AS (
-        UPDATE occurrences_taskrun run
+        UPDATE punctual_taskrun run
         SET state = '{R.CLAIMED.value}', {HOLD}
         FROM wanted
         WHERE run.id = wanted.id AND {at("run.state")} = '{R.SCHEDULED.value}'
@@ -138,12 +139,12 @@ def _brought(columns: Columns) -> str:
     ]
     return f"""
     SELECT {", ".join(shown)}, started.id IS NOT NULL,
-        NOT EXISTS (SELECT FROM occurrences_taskrun other
+        NOT EXISTS (SELECT FROM punctual_taskrun other
                     WHERE other.occurrence_id = held.occurrence_id AND other.id <> held.id)
     FROM held
-    JOIN jobs_task task ON task.id = held.task_id
-    JOIN occurrences_occurrence occurrence ON occurrence.id = held.occurrence_id
-    JOIN jobs_job job ON job.id = occurrence.job_id
+    JOIN punctual_task task ON task.id = held.task_id
+    JOIN punctual_occurrence occurrence ON occurrence.id = held.occurrence_id
+    JOIN punctual_job job ON job.id = occurrence.job_id
     LEFT JOIN started ON started.id = occurrence.id
     """
 
@@ -162,8 +163,8 @@ FORESEEN = 2  # attempts a claim of one run has ids for; one that was made often
 
 def claim_one(sql: str, take: Take, *, id_: UUID, attempts: tuple[UUID, UUID]) -> list[tuple[Any, ...]]:
     """`attempts` are the ids its attempts 0 and 1 have."""
-    return rows(sql, {**take._asdict(), "id": id_, "first": attempts[0], "second": attempts[1]})
+    return fetch_rows(sql, {**take._asdict(), "id": id_, "first": attempts[0], "second": attempts[1]})
 
 
 def claim_many(sql: str, take: Take, *, ids: Collection[UUID]) -> list[tuple[Any, ...]]:
-    return rows(sql, {**take._asdict(), "ids": literal(ids)})
+    return fetch_rows(sql, {**take._asdict(), "ids": array_literal(ids)})

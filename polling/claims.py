@@ -1,8 +1,8 @@
-"""A task that was found due → a claimed run with a fresh attempt, or nothing: somebody was first.
+"""Claim a run of a due task and open its attempt; return None if another process was first.
 
-One transaction. The first statement takes the task's row at the revision the decision was made from;
-of two processes that decided the same, one finds nothing to update, however quickly the other's
-callback came and went. Then the ledger's rows, then the claim with a token and a lease.
+One transaction. The first statement updates the task's row at the revision from which the start was
+decided; of two processes with the same decision, one updates no row, even if the other's callback has
+already ended. Then the rows of the ledger are written, then the claim with a token and a lease.
 """
 
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ from uuid import UUID, uuid4
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from occurrences import transitions
-from occurrences.states import RunState
-from polling.due import Start, Why
-from polling.ledger import SUPERSEDED, give_up, lose_attempt, open_attempt, open_run
-from polling.models import TaskState
-from polling.reading import Seen
+from punctual.occurrences import transitions
+from punctual.occurrences.states import Reason, RunState
+from punctual.polling.eligibility import Start, StartReason
+from punctual.polling.models import TaskState
+from punctual.polling.runs import abandon_retry, lose_attempt, open_attempt, open_run
+from punctual.polling.snapshots import TaskSnapshot
 
 LEASE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The scheduler that claims: its identifier, and the host and process an operator looks for."""
+    """The scheduler that claims: its identifier, and its host and process for operators."""
 
     scheduler_id: UUID
     worker: str
@@ -39,71 +39,75 @@ class Claim:
     run_id: UUID
     token: UUID
     number: int
-    why: Why
-    preempted: bool  # a retry was still waiting
+    reason: StartReason
+    preempted: bool  # a pending retry was abandoned for it
 
 
-def start(seen: Seen, decision: Start, *, owner: Owner, now: datetime, lease: timedelta) -> Claim | None:
+def start(
+    snapshot: TaskSnapshot, decision: Start, *, owner: Owner, now: datetime, lease: timedelta
+) -> Claim | None:
     try:
         with transaction.atomic():
-            return _started(seen, decision, owner=owner, now=now, lease=lease)
+            return _claim(snapshot, decision, owner=owner, now=now, lease=lease)
     except _LostError:
         return None
     except IntegrityError:
-        # Another occurrence of the job is active: a manual run, say. It is asked again soon.
+        # Another occurrence of the job is active, for example a manual run. The next poll tries again.
         return None
 
 
-def _started(seen: Seen, decision: Start, *, owner: Owner, now: datetime, lease: timedelta) -> Claim:
-    _take(seen, owner, now)
-    preempted = decision.why is Why.DUE and _give_up_retry(seen, now)
-    run = _claimable(seen, decision, now)
+def _claim(
+    snapshot: TaskSnapshot, decision: Start, *, owner: Owner, now: datetime, lease: timedelta
+) -> Claim:
+    _advance_revision(snapshot, owner, now)
+    preempted = decision.reason is StartReason.DUE and _abandon_pending_retry(snapshot, now)
+    run = _run_to_claim(snapshot, decision, now)
     token = uuid4()
     if transitions.claim([run], token=token, worker=owner.worker, now=now, lease=lease) != 1:
         raise _LostError
     occurrence, number = open_attempt(run, worker=owner.worker, now=now)
-    TaskState.objects.filter(job=seen.job).update(run=run)
-    job = seen.job
-    return Claim(job.name, job.id, occurrence, run, token, number, decision.why, preempted)
+    TaskState.objects.filter(job=snapshot.job).update(run=run)
+    job = snapshot.job
+    return Claim(job.name, job.id, occurrence, run, token, number, decision.reason, preempted)
 
 
-def _take(seen: Seen, owner: Owner, now: datetime) -> None:
-    row = TaskState.objects.filter(job=seen.job, revision=seen.revision, job__removed_at=None)
-    taken = row.update(
+def _advance_revision(snapshot: TaskSnapshot, owner: Owner, now: datetime) -> None:
+    row = TaskState.objects.filter(job=snapshot.job, revision=snapshot.revision, job__removed_at=None)
+    updated = row.update(
         revision=F("revision") + 1,
         scheduler_id=owner.scheduler_id,
         last_attempt_at=now,
         pending_retry_until=None,
     )
-    if not taken:
+    if not updated:
         raise _LostError
 
 
-def _give_up_retry(seen: Seen, now: datetime) -> bool:
-    if seen.run is None or seen.run.state != RunState.FAILED:
+def _abandon_pending_retry(snapshot: TaskSnapshot, now: datetime) -> bool:
+    if snapshot.run is None or snapshot.run.state != RunState.FAILED:
         return False
-    give_up(seen.run, reason=SUPERSEDED, now=now)
+    abandon_retry(snapshot.run, reason=Reason.LATER_MINUTE, now=now)
     return True
 
 
-def _claimable(seen: Seen, decision: Start, now: datetime) -> UUID:
-    """The run to claim: a new one, the one that waited, or the one whose process died."""
-    if decision.why is Why.DUE or seen.run is None:
-        return open_run(seen.job, minute=decision.minute, now=now)
-    if decision.why is Why.INTERRUPTED and seen.run.state == RunState.DLQ:
-        return open_run(seen.job, minute=None, now=now, repeats=seen.run.occurrence_id)
+def _run_to_claim(snapshot: TaskSnapshot, decision: Start, now: datetime) -> UUID:
+    """The run to claim: a new one, the one that waits for a retry, or the one whose process died."""
+    if decision.reason is StartReason.DUE or snapshot.run is None:
+        return open_run(snapshot.job, minute=decision.minute, now=now)
+    if decision.reason is StartReason.INTERRUPTED and snapshot.run.state == RunState.DLQ:
+        return open_run(snapshot.job, minute=None, now=now, repeats=snapshot.run.occurrence_id)
     released = (
-        transitions.reopen([seen.run.id], now=now)
-        if decision.why is Why.RETRY
-        else lose_attempt(seen.run, now=now)
+        transitions.reopen([snapshot.run.id], now=now)
+        if decision.reason is StartReason.RETRY
+        else lose_attempt(snapshot.run, now=now)
     )
     if not released:
         raise _LostError
-    return seen.run.id
+    return snapshot.run.id
 
 
 def renew(claims: Iterable[Claim], *, now: datetime, lease: timedelta) -> tuple[Claim, ...]:
-    """Extend the leases; returned are the claims that are no longer this scheduler's."""
+    """Extend the leases; return the claims that this scheduler has lost."""
     return tuple(
         claim
         for claim in claims
@@ -112,4 +116,4 @@ def renew(claims: Iterable[Claim], *, now: datetime, lease: timedelta) -> tuple[
 
 
 class _LostError(Exception):
-    """Rolls back: what was decided is no longer so."""
+    """Rolls the transaction back: the decision is out of date."""

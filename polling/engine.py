@@ -1,6 +1,6 @@
-"""One poll: what is due is claimed and its callback launched; one callback: called, its end recorded.
+"""Poll once: claim what is due and launch its callbacks; record the outcome of each callback.
 
-The clock and every wait are parameters: this module reads no clock and sleeps through `pause` only.
+The clock and every pause are passed in, so that tests run in virtual time.
 """
 
 import asyncio
@@ -13,27 +13,27 @@ from uuid import UUID, uuid4
 
 from django.db import Error as DatabaseFault
 
-from jobs.ids import job_id, shown
-from polling.adoption import Adopted, adopt
-from polling.claims import LEASE, Claim, Owner, renew, start
-from polling.database import DatabaseThread
-from polling.due import Wait, Why, decide
-from polling.events import Listener, Signal, deaf, emit
-from polling.outcomes import Failure, failure, record
-from polling.reading import Seen, Unreadable, read
-from polling.registrations import Callback, Checked
+from punctual.jobs.ids import format_id, job_id
+from punctual.polling.claims import LEASE, Claim, Owner, renew, start
+from punctual.polling.database_thread import DatabaseThread
+from punctual.polling.eligibility import StartReason, Wait, decide
+from punctual.polling.outcomes import Failure, describe_failure, record
+from punctual.polling.reconciliation import Reconciliation, reconcile
+from punctual.polling.registrations import Callback, CheckedRegistration
+from punctual.polling.scheduler_events import Listener, SchedulerEvent, emit, ignore_event
+from punctual.polling.snapshots import TaskSnapshot, UnreadableTask, read_tasks
 
 Clock = Callable[[], Awaitable[datetime]]
 Pause = Callable[[asyncio.Event, float], Awaitable[None]]
 
-SOON = timedelta(seconds=1)
-# Which claim the running code belongs to, in tasks that a callback spawns as well.
-INSIDE: ContextVar[UUID | None] = ContextVar("polling_claim", default=None)
+RETRY_INTERVAL = timedelta(seconds=1)
+# The claim of the running callback; asyncio tasks that the callback creates inherit it.
+CURRENT_CLAIM: ContextVar[UUID | None] = ContextVar("polling_claim", default=None)
 
 
 @dataclass(frozen=True)
-class Polled:
-    """`wake_at` is when the next poll may find something; None: not before something else happens."""
+class PollResult:
+    """`wake_at` is when the next poll may find work; None: only after an event."""
 
     started: tuple[str, ...] = ()
     lost: int = 0
@@ -41,8 +41,8 @@ class Polled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What the engine takes from outside: real in production, virtual in tests."""
+class Dependencies:
+    """What the engine gets from outside: real in production, virtual in tests."""
 
     database: DatabaseThread
     clock: Clock
@@ -50,133 +50,149 @@ class Surroundings:
     zone: str
     worker: str = ""
     lease: timedelta = LEASE
-    listener: Listener = deaf
+    listener: Listener = ignore_event
 
 
 class Engine:
-    def __init__(self, around: Surroundings) -> None:
-        self.around = around
-        self.owner: Owner | None = None  # generated when it first initialises
-        self.registrations: dict[UUID, Checked] = {}
-        self.held: dict[UUID, tuple[Claim, asyncio.Task[None]]] = {}
-        self.unrecorded: list[Exception] = []
+    def __init__(self, dependencies: Dependencies) -> None:
+        self.dependencies = dependencies
+        self.owner: Owner | None = None  # set by the first `initialize`
+        self.registrations: dict[UUID, CheckedRegistration] = {}
+        self.running: dict[UUID, tuple[Claim, asyncio.Task[None]]] = {}
+        self.record_errors: list[Exception] = []
         self.wake = asyncio.Event()
         self.halted = asyncio.Event()
-        self.ended = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self.callback_ended = asyncio.Event()
+        self._lock = asyncio.Lock()
 
-    async def adopt(self, registrations: tuple[Checked, ...]) -> Adopted:
-        """All of them are in force afterwards, or none."""
-        async with self._turn:
-            owner = self.owner = self.owner or Owner(uuid4(), self.around.worker)
-            now = await self.around.clock()
-            step = partial(adopt, scheduler_id=owner.scheduler_id, zone=self.around.zone, now=now)
-            fate = await self.around.database.run(step, registrations)
+    async def initialize(self, registrations: tuple[CheckedRegistration, ...]) -> Reconciliation:
+        """Put the registrations in force; raises and changes nothing if one fails."""
+        async with self._lock:
+            owner = self.owner = self.owner or Owner(uuid4(), self.dependencies.worker)
+            now = await self.dependencies.clock()
+            step = partial(reconcile, scheduler_id=owner.scheduler_id, zone=self.dependencies.zone, now=now)
+            result = await self.dependencies.database.run(step, registrations)
             self.registrations = {job_id(item.name): item for item in registrations}
-        return fate
+        return result
 
-    async def run_once(self, now: datetime) -> Polled:
-        async with self._turn:
+    async def run_once(self, now: datetime) -> PollResult:
+        async with self._lock:
             if self.owner is None:
-                return Polled()
-            seen = await self.around.database.run(read, list(self.registrations))
-            results = [await self._visit(item, self.owner, now) for item in seen]
+                return PollResult()
+            snapshots = await self.dependencies.database.run(read_tasks, list(self.registrations))
+            results = [await self._start_if_due(item, self.owner, now) for item in snapshots]
         started = tuple(item.name for item in results if isinstance(item, Claim))
         waits = [item.until for item in results if isinstance(item, Wait)]
         lost = sum(item is None for item in results)
-        wake_at = min((at for at in (*waits, now + SOON if lost else None) if at), default=None)
-        return Polled(started, lost, wake_at)
+        wake_at = min((at for at in (*waits, now + RETRY_INTERVAL if lost else None) if at), default=None)
+        return PollResult(started, lost, wake_at)
 
-    async def _visit(self, seen: Seen | Unreadable, owner: Owner, now: datetime) -> Claim | Wait | None:
-        """None: it was due, and somebody else was first."""
-        if isinstance(seen, Unreadable):
-            emit(self.around.listener, Signal.TASK_UNREADABLE, task=seen.name, error=seen.error)
+    async def _start_if_due(
+        self, snapshot: TaskSnapshot | UnreadableTask, owner: Owner, now: datetime
+    ) -> Claim | Wait | None:
+        """Start a task if it is due. None: it was due, but another process was first."""
+        if isinstance(snapshot, UnreadableTask):
+            emit(
+                self.dependencies.listener,
+                SchedulerEvent.TASK_UNREADABLE,
+                task=snapshot.name,
+                error=snapshot.error,
+            )
             return Wait(None)
-        registered = self.registrations[seen.job.id]
-        # Running here: its end wakes the poll. Another rule: somebody else's `initialize` came later.
-        if self.halted.is_set() or seen.job.name in self.running or registered.rule != seen.task.rule:
+        registered = self.registrations[snapshot.job.id]
+        # Running here: its end wakes the poll. Different rule: another process called `initialize` later.
+        if (
+            self.halted.is_set()
+            or snapshot.job.name in self.running_names
+            or registered.rule != snapshot.task.rule
+        ):
             return Wait(None)
-        decision = decide(seen.task, zone=self.around.zone, now=now, holder=seen.holder)
+        decision = decide(snapshot.task, zone=self.dependencies.zone, now=now, holder=snapshot.holder)
         if isinstance(decision, Wait):
             return decision
-        step = partial(start, owner=owner, now=now, lease=self.around.lease)
-        claim = await self.around.database.run(step, seen, decision)
+        step = partial(start, owner=owner, now=now, lease=self.dependencies.lease)
+        claim = await self.dependencies.database.run(step, snapshot, decision)
         if claim is not None:
             self._launch(claim, registered.callback)
         return claim
 
     @property
-    def running(self) -> set[str]:
-        return {claim.name for claim, _ in self.held.values()}
+    def running_names(self) -> set[str]:
+        return {claim.name for claim, _ in self.running.values()}
 
     # -- callbacks -------------------------------------------------------------------------------
 
     def _launch(self, claim: Claim, callback: Callback) -> None:
         if claim.preempted:
-            self._tell(Signal.RETRY_PREEMPTED, claim)
-        self._tell(Signal.RETRY_STARTED if claim.why is Why.RETRY else Signal.RUN_STARTED, claim)
-        task = asyncio.create_task(self._perform(claim, callback), name=f"polling {claim.name}")
-        self.held[claim.token] = claim, task
-        task.add_done_callback(partial(self._let_go, claim))
+            self._emit(SchedulerEvent.RETRY_PREEMPTED, claim)
+        self._emit(
+            SchedulerEvent.RETRY_STARTED if claim.reason is StartReason.RETRY else SchedulerEvent.RUN_STARTED,
+            claim,
+        )
+        task = asyncio.create_task(self._run(claim, callback), name=f"polling {claim.name}")
+        self.running[claim.token] = claim, task
+        task.add_done_callback(partial(self._forget, claim))
 
-    async def _perform(self, claim: Claim, callback: Callback) -> None:
-        INSIDE.set(claim.token)
-        failed: Failure | None = None
+    async def _run(self, claim: Claim, callback: Callback) -> None:
+        CURRENT_CLAIM.set(claim.token)
+        failure: Failure | None = None
         try:
             await callback()
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # the process ends or the claim is gone: nothing may be recorded
-            failed = failure(error)
-        except Exception as error:  # noqa: BLE001 - a callback may raise anything; all of it is data
-            failed = failure(error)
-        await self._record(claim, failed)
+                raise  # the process ends or the claim is lost: record nothing
+            failure = describe_failure(error)
+        except Exception as error:  # noqa: BLE001 - user code may raise any exception
+            failure = describe_failure(error)
+        await self._record(claim, failure)
 
-    async def _record(self, claim: Claim, failed: Failure | None) -> None:
-        """While the lease lasts, a database that is away is waited for."""
-        for _ in range(max(1, self.around.lease // SOON)):
+    async def _record(self, claim: Claim, failure: Failure | None) -> None:
+        """Record the outcome; while the database is away, retry for as long as the lease lasts."""
+        for _ in range(max(1, self.dependencies.lease // RETRY_INTERVAL)):
             try:
-                step = partial(record, now=await self.around.clock())
-                mine = await self.around.database.run(step, claim, failed)
+                step = partial(record, now=await self.dependencies.clock())
+                recorded = await self.dependencies.database.run(step, claim, failure)
             except DatabaseFault as error:
-                trouble = error
-                await self.around.pause(asyncio.Event(), SOON.total_seconds())
+                database_error = error
+                await self.dependencies.pause(asyncio.Event(), RETRY_INTERVAL.total_seconds())
             else:
-                self._tell_end(claim, failed, mine=mine)
+                self._emit_outcome(claim, failure, recorded=recorded)
                 return
-        raise trouble
+        raise database_error
 
-    def _tell_end(self, claim: Claim, failed: Failure | None, *, mine: bool) -> None:
-        if not mine:
-            self._tell(Signal.CLAIM_LOST, claim)
-        elif failed is None:
-            self._tell(Signal.RUN_COMPLETED, claim)
+    def _emit_outcome(self, claim: Claim, failure: Failure | None, *, recorded: bool) -> None:
+        if not recorded:
+            self._emit(SchedulerEvent.CLAIM_LOST, claim)
+        elif failure is None:
+            self._emit(SchedulerEvent.RUN_COMPLETED, claim)
         else:
-            self._tell(Signal.RUN_FAILED, claim, error=f"{failed.error_type}: {failed.error}")
+            self._emit(SchedulerEvent.RUN_FAILED, claim, error=f"{failure.error_type}: {failure.error}")
 
-    def _let_go(self, claim: Claim, task: asyncio.Task[None]) -> None:
-        """However it ended; from here on nobody renews its lease."""
-        self.held.pop(claim.token, None)
+    def _forget(self, claim: Claim, task: asyncio.Task[None]) -> None:
+        """Forget the claim: its lease is no longer renewed."""
+        self.running.pop(claim.token, None)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
-            self.unrecorded.append(error)
-            self._tell(Signal.OUTCOME_UNRECORDED, claim, error=repr(error))
+            self.record_errors.append(error)
+            self._emit(SchedulerEvent.OUTCOME_UNRECORDED, claim, error=repr(error))
         self.wake.set()
-        self.ended.set()
+        self.callback_ended.set()
 
     # -- leases ----------------------------------------------------------------------------------
 
-    def renewed(self, now: datetime) -> tuple[Claim, ...]:
-        """In the database's thread: extend what is held; returned are the claims that are lost."""
-        return renew([claim for claim, _ in list(self.held.values())], now=now, lease=self.around.lease)
+    def renew_leases(self, now: datetime) -> tuple[Claim, ...]:
+        """Renew the leases of all running callbacks; return the lost claims. Runs in the database thread."""
+        return renew(
+            [claim for claim, _ in list(self.running.values())], now=now, lease=self.dependencies.lease
+        )
 
     def drop(self, claim: Claim) -> None:
-        """Somebody else may run it by now: stop, and record nothing."""
-        if found := self.held.get(claim.token):
-            self._tell(Signal.CLAIM_LOST, claim)
-            found[1].cancel()
+        """Cancel the callback of a lost claim: another process may be running the task."""
+        if entry := self.running.get(claim.token):
+            self._emit(SchedulerEvent.CLAIM_LOST, claim)
+            entry[1].cancel()
 
-    def _tell(self, signal: Signal, claim: Claim, **facts: object) -> None:
-        run = shown("run", claim.run_id)
-        emit(self.around.listener, signal, task=claim.name, run=run, attempt=claim.number, **facts)
+    def _emit(self, event: SchedulerEvent, claim: Claim, **facts: object) -> None:
+        run = format_id("run", claim.run_id)
+        emit(self.dependencies.listener, event, task=claim.name, run=run, attempt=claim.number, **facts)

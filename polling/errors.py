@@ -1,30 +1,30 @@
-"""What went wrong with registrations, their stored state or the scheduler → one exception tree.
+"""The exceptions of the polling scheduler.
 
 PollingError                         .details: a mapping with the documented keys
-├── RegistrationsNotArrayError       initialize() was given no list
-├── RegistrationShapeError           not a 4-tuple of text, text, function, duration
+├── RegistrationsNotArrayError       `initialize` was not given a list
+├── RegistrationShapeError           not (text, text, function, timedelta)
 ├── InvalidRegistrationError         the right shape with a wrong value
-├── ScheduleDuplicateTaskError       one name twice
-├── CronExpressionInvalidError       a cron text outside the strict grammar
+├── ScheduleDuplicateTaskError       two registrations with one name
+├── CronExpressionInvalidError       a cron text that the strict grammar rejects
 ├── NegativeRetryDelayError
-├── FieldParseError                  the one field of a cron text that is to blame (as a cause)
-├── ScheduleTaskError                a task could not be written; nothing was
-├── StopSchedulerError               stopped, but not everything could be recorded
+├── FieldParseError                  the invalid field of a cron text (raised as a cause)
+├── ScheduleTaskError                a task could not be stored; nothing was changed
+├── StopSchedulerError               stopped, but the outcome of a run could not be recorded
 ├── TaskTryDeserializeError          a stored task that cannot be read
 │   ├── TaskMissingFieldError
 │   ├── TaskInvalidTypeError
 │   ├── TaskInvalidValueError
 │   └── TaskInvalidStructureError
-└── TaskListMismatchError            what is stored is not what was asked for
+└── TaskListMismatchError            the stored tasks differ from the registered ones
 
-`InvalidCronExpressionError` and `CronCalculationError` come from `schedules` and are raised as causes.
+`InvalidCronExpressionError` and `CronCalculationError` are those of `punctual.schedules`, raised as causes.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
 
-from jobs.errors import PunctualError
-from schedules import CronCalculationError, InvalidCronExpressionError
+from punctual.jobs.errors import PunctualError
+from punctual.schedules import CronCalculationError, InvalidCronExpressionError
 
 __all__ = [
     "CronCalculationError",
@@ -51,7 +51,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 class PollingError(PunctualError):
-    """Root of everything this package raises on purpose."""
+    """Root of this package's exceptions."""
 
     def __init__(self, message: str, **details: object) -> None:
         self.message = message

@@ -1,8 +1,8 @@
-"""What the polling scheduler remembers beside the ledger: per task its attempts, and who initialised last.
+"""The polling scheduler's own tables: the state of each task, and the scheduler that initialised last.
 
-The definition is the job's row, the history the ledger's; here is only what the next decision needs,
-so it outlives the pruning of old runs. Every change counts `revision` up: a start decided from an
-older revision finds nothing to update.
+The definition of a task is its job, its history is in the ledger; these tables hold what the next
+decision needs and are therefore not pruned. Every change increments `revision`: a start decided from an
+older revision updates no row.
 """
 
 from datetime import timedelta
@@ -11,16 +11,16 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
-from jobs.models import Job
-from occurrences.models import TaskRun
+from punctual.jobs.models import Job
+from punctual.occurrences.models import TaskRun
 
 
 class Roster(models.Model):
-    """One row: the mutex of `initialize`, and whose registrations are in force."""
+    """One row: the lock of `initialize`, and the scheduler whose registrations are in force."""
 
-    THE_ONE: ClassVar[int] = 1
+    SINGLETON_ID: ClassVar[int] = 1
 
-    id = models.PositiveSmallIntegerField(primary_key=True, default=THE_ONE, editable=False)
+    id = models.PositiveSmallIntegerField(primary_key=True, default=SINGLETON_ID, editable=False)
     scheduler_id = models.UUIDField(null=True, help_text="The scheduler that initialised last.")
     initialized_at = models.DateTimeField(null=True)
 
@@ -35,7 +35,9 @@ class TaskState(models.Model):
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="polling_state")
     scheduler_id = models.UUIDField(help_text="The scheduler that registered or started it last.")
     retry_delay = models.DurationField()
-    counts_from = models.DateTimeField(help_text="The minute it was registered in; none before it is owed.")
+    counts_from = models.DateTimeField(
+        help_text="The minute in which it was registered; earlier minutes do not count."
+    )
     last_attempt_at = models.DateTimeField(null=True)
     last_success_at = models.DateTimeField(null=True)
     pending_retry_until = models.DateTimeField(null=True)
@@ -44,7 +46,7 @@ class TaskState(models.Model):
         null=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="Running, or waits to retry.",
+        help_text="The run in progress, or the one that waits for its retry.",
     )
     revision = models.PositiveBigIntegerField(default=0)
 

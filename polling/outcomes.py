@@ -1,7 +1,7 @@
-"""How a callback ended → rows, in one transaction, if the run is still this process's (POL-4).
+"""Record how a callback ended, in one transaction, if this process still holds the claim (POL-4).
 
-A result whose token is no longer the run's changes nothing: the lease ran out and somebody else has
-the run, or an operator ended it; what happened since stands.
+A result with an outdated token changes nothing: the lease has expired and another process claimed the
+run, or an operator ended it.
 """
 
 import traceback
@@ -11,16 +11,15 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import F
 
-from occurrences import transitions
-from occurrences.models import Occurrence, TaskRun
-from occurrences.states import AttemptState, OccurrenceState, RunState
-from polling.claims import Claim
-from polling.ledger import close, give_up
-from polling.models import TaskState
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.states import AttemptState, OccurrenceState, Reason, RunState
+from punctual.polling.claims import Claim
+from punctual.polling.models import TaskState
+from punctual.polling.runs import abandon_retry, close_occurrence
 
-LONGEST_ERROR = 2_000
-LONGEST_TRACEBACK = 20_000
-UNREGISTERED = "no longer registered"
+MAX_ERROR_LENGTH = 2_000
+MAX_TRACEBACK_LENGTH = 20_000
 
 
 @dataclass(frozen=True)
@@ -30,40 +29,40 @@ class Failure:
     traceback: str
 
 
-def failure(error: BaseException) -> Failure:
+def describe_failure(error: BaseException) -> Failure:
     return Failure(
         error_type=type(error).__qualname__[:200],
-        error=_text(error)[:LONGEST_ERROR],
-        traceback=_storable("".join(traceback.format_exception(error)))[-LONGEST_TRACEBACK:],
+        error=_text(error)[:MAX_ERROR_LENGTH],
+        traceback=_storable("".join(traceback.format_exception(error)))[-MAX_TRACEBACK_LENGTH:],
     )
 
 
 def _text(error: BaseException) -> str:
     try:
         return _storable(str(error))
-    except Exception:  # noqa: BLE001 - even an error's own text is user code
+    except Exception:  # noqa: BLE001 - `__str__` of an exception is user code
         return f"<unprintable {type(error).__qualname__}>"
 
 
 def _storable(text: str) -> str:
-    """A database refuses NUL and lone surrogates; a result must not be lost for their sake."""
+    """Escape NUL and lone surrogates, which databases refuse."""
     return text.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
 
 
-def record(claim: Claim, failed: Failure | None, *, now: datetime) -> bool:
-    """False: the claim was lost, nothing was written."""
+def record(claim: Claim, failure: Failure | None, *, now: datetime) -> bool:
+    """Record the outcome; False if the claim was lost and nothing was written."""
     with transaction.atomic():
-        # The order of every writer: the task's row, the occurrence, its run.
+        # Lock order of every writer: task state, occurrence, run.
         locked = TaskState.objects.select_for_update(of=("self",), no_key=True)
         state = locked.select_related("job").get(pk=claim.job_id)
         Occurrence.objects.select_for_update(no_key=True).get(pk=claim.occurrence_id)
         run = TaskRun.objects.select_related("task", "occurrence__job").get(pk=claim.run_id)
         if run.state != RunState.RUNNING or run.claim_token != claim.token:
             return False
-        if failed is None:
+        if failure is None:
             _succeed(run, now)
         else:
-            _fail(run, failed, state, now)
+            _fail(run, failure, state, now)
     return True
 
 
@@ -71,22 +70,22 @@ def _succeed(run: TaskRun, now: datetime) -> None:
     transitions.end_attempts([run.id], AttemptState.SUCCESS, now=now)
     transitions.succeed([run.id], now=now)
     run.error = ""
-    close(run, OccurrenceState.COMPLETED, now=now)
-    _remember(run, run_id=None, last_success_at=now, pending_retry_until=None)
+    close_occurrence(run, OccurrenceState.COMPLETED, now=now)
+    _update_state(run, run_id=None, last_success_at=now, pending_retry_until=None)
 
 
-def _fail(run: TaskRun, failed: Failure, state: TaskState, now: datetime) -> None:
-    transitions.end_attempts([run.id], AttemptState.FAILED, now=now, errors={run.id: vars(failed)})
-    run.error = f"{failed.error_type}: {failed.error}"
+def _fail(run: TaskRun, failure: Failure, state: TaskState, now: datetime) -> None:
+    transitions.end_attempts([run.id], AttemptState.FAILED, now=now, errors={run.id: vars(failure)})
+    run.error = f"{failure.error_type}: {failure.error}"
     until = now + state.retry_delay
     transitions.fail({run.id: until}, errors={run.id: run.error})
     if state.job.removed:
-        give_up(run, reason=UNREGISTERED, now=now)
-        _remember(run, run_id=None, pending_retry_until=None)
+        abandon_retry(run, reason=Reason.NOT_REGISTERED, now=now)
+        _update_state(run, run_id=None, pending_retry_until=None)
     else:
-        _remember(run, pending_retry_until=until)
+        _update_state(run, pending_retry_until=until)
 
 
-def _remember(run: TaskRun, **columns: object) -> None:
+def _update_state(run: TaskRun, **columns: object) -> None:
     rows = TaskState.objects.filter(job=run.occurrence.job_id)
     rows.update(revision=F("revision") + 1, **columns)

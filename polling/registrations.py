@@ -1,4 +1,4 @@
-"""What the user passes to `initialize` → checked registrations, or the first error (POL-6). Pure.
+"""Check the argument of `initialize` (POL-6). Pure.
 
 Checks per registration, in this order: shape, name, callback, duplicate, cron, delay.
 """
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from jobs.definition import LONGEST_SCHEDULE, checked_name
-from jobs.durations import LONGEST
-from jobs.errors import DefinitionError
-from polling.errors import (
+from punctual.jobs.config.bounded_duration import MAX_DURATION
+from punctual.jobs.definition.document import MAX_SCHEDULE_LENGTH, validate_name
+from punctual.jobs.errors import DefinitionError
+from punctual.polling.errors import (
     CronExpressionInvalidError,
     FieldParseError,
     InvalidRegistrationError,
@@ -21,18 +21,18 @@ from polling.errors import (
     RegistrationsNotArrayError,
     ScheduleDuplicateTaskError,
 )
-from schedules.errors import InvalidCronExpressionError
-from schedules.posix import PosixCron, parse
+from punctual.schedules.errors import InvalidCronExpressionError
+from punctual.schedules.posix import PosixCron, parse
 
 Callback = Callable[[], Awaitable[None]]
 
 PREFIX = "posix:"
 FIELDS = ("minute", "hour", "day", "month", "weekday")
-LONGEST_CRON = LONGEST_SCHEDULE - len(PREFIX)
+MAX_CRON_LENGTH = MAX_SCHEDULE_LENGTH - len(PREFIX)
 
 
 class Registration(NamedTuple):
-    """One task: its name, when it is due, what to call, and how long to wait after a failure."""
+    """One task: its name, its cron text, its async callback, and the delay before a retry."""
 
     name: str
     cron: str
@@ -42,7 +42,7 @@ class Registration(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """What two registrations are compared by: the exact text and the exact delay."""
+    """What decides whether a task has changed: the exact cron text and the exact delay."""
 
     cron: str
     retry_delay: timedelta
@@ -57,32 +57,34 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A registration that may be scheduled."""
+class CheckedRegistration:
+    """A registration that has passed all checks."""
 
     name: str
     rule: Rule
     callback: Callback
 
 
-def checked(registrations: object) -> tuple[Checked, ...]:
-    """All of them in order, or the error of the first that is wrong."""
+def check_registrations(registrations: object) -> tuple[CheckedRegistration, ...]:
+    """Check all registrations in order; raise the error of the first invalid registration."""
     if not isinstance(registrations, list | tuple) or isinstance(registrations, Registration):
         raise RegistrationsNotArrayError
-    found: dict[str, Checked] = {}
+    checked: dict[str, CheckedRegistration] = {}
     for index, item in enumerate(registrations):
-        one = _shaped(index, item)
-        _check_name(one.name)
-        _check_callback(one.callback)
-        if one.name in found:
-            raise ScheduleDuplicateTaskError(one.name)
-        _check_cron(one.cron)
-        _check_delay(one.retry_delay)
-        found[one.name] = Checked(one.name, Rule(one.cron, one.retry_delay), one.callback)
-    return tuple(found.values())
+        registration = _check_shape(index, item)
+        _check_name(registration.name)
+        _check_callback(registration.callback)
+        if registration.name in checked:
+            raise ScheduleDuplicateTaskError(registration.name)
+        _check_cron(registration.cron)
+        _check_delay(registration.retry_delay)
+        checked[registration.name] = CheckedRegistration(
+            registration.name, Rule(registration.cron, registration.retry_delay), registration.callback
+        )
+    return tuple(checked.values())
 
 
-def _shaped(index: int, item: object) -> Registration:
+def _check_shape(index: int, item: object) -> Registration:
     match item:
         case [str(name), str(cron), callback, timedelta() as delay] if callable(callback):
             return Registration(name, cron, callback, delay)
@@ -91,13 +93,13 @@ def _shaped(index: int, item: object) -> Registration:
 
 def _check_name(name: str) -> None:
     try:
-        checked_name("name", name)
+        validate_name("name", name)
     except DefinitionError as error:
         raise InvalidRegistrationError("name", name, error.reason) from error
 
 
 def _check_callback(callback: Any) -> None:
-    called = getattr(callback, "__call__", None)  # noqa: B004 - asked for its own sake: it may be async
+    called = getattr(callback, "__call__", None)  # noqa: B004 - an instance with an async `__call__`
     if not (inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(called)):
         raise InvalidRegistrationError("callback", callback, "must be an async function")
 
@@ -106,10 +108,10 @@ def _check_cron(text: str) -> None:
     try:
         parse(text)
     except InvalidCronExpressionError as error:
-        blamed = CronExpressionInvalidError(text, error.field, error.reason)
-        raise blamed from (_field_error(text, error) or error)
-    if len(text) > LONGEST_CRON:
-        reason = f"must not be longer than {LONGEST_CRON} characters"
+        invalid = CronExpressionInvalidError(text, error.field, error.reason)
+        raise invalid from (_field_error(text, error) or error)
+    if len(text) > MAX_CRON_LENGTH:
+        reason = f"must not be longer than {MAX_CRON_LENGTH} characters"
         raise CronExpressionInvalidError(text, "expression", reason)
 
 
@@ -123,5 +125,7 @@ def _field_error(text: str, error: InvalidCronExpressionError) -> FieldParseErro
 def _check_delay(delay: timedelta) -> None:
     if delay < timedelta():
         raise NegativeRetryDelayError(delay)
-    if delay > LONGEST:
-        raise InvalidRegistrationError("retryDelay", delay, f"must not be longer than {LONGEST.days} days")
+    if delay > MAX_DURATION:
+        raise InvalidRegistrationError(
+            "retryDelay", delay, f"must not be longer than {MAX_DURATION.days} days"
+        )

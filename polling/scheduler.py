@@ -1,4 +1,4 @@
-"""The door users come through: database time, the heartbeat's thread, and the two methods (POL-5)."""
+"""The public `Scheduler`: `initialize`, `stop`, and the heartbeat thread that renews leases (POL-5)."""
 
 import asyncio
 import os
@@ -11,35 +11,35 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
-from jobs.clock import database_now
-from jobs.events import Event as Events
-from jobs.events import emit_error
-from polling.claims import LEASE, Claim
-from polling.database import DatabaseThread
-from polling.engine import Engine, Surroundings
-from polling.events import Listener, deaf
-from polling.lifecycle import Lifecycle, Phase
+from punctual.jobs.clock import database_now
+from punctual.jobs.events import Event as Events
+from punctual.jobs.events import emit_error
+from punctual.polling.claims import LEASE, Claim
+from punctual.polling.database_thread import DatabaseThread
+from punctual.polling.engine import Dependencies, Engine
+from punctual.polling.phases import Lifecycle, Phase
+from punctual.polling.scheduler_events import Listener, ignore_event
 
 __all__ = ["Phase", "Scheduler"]
 
 
 class Scheduler:
-    """Runs async callbacks of this process on POSIX cron schedules; state and history are rows.
+    """Run async callbacks of this process on POSIX cron schedules; state and history are in the database.
 
-    `timezone` is where the cron fields are read, Django's TIME_ZONE unless given. After a crash a
-    task that was running starts again once `lease` has passed since the last sign of life.
+    `timezone` applies to the cron fields; the default is Django's TIME_ZONE. After a crash, a task that
+    was running starts again once `lease` has passed since the last heartbeat.
     """
 
     def __init__(
-        self, *, timezone: str | None = None, lease: timedelta = LEASE, listener: Listener = deaf
+        self, *, timezone: str | None = None, lease: timedelta = LEASE, listener: Listener = ignore_event
     ) -> None:
         database = DatabaseThread()
 
         async def clock() -> datetime:
             return await database.run(database_now)
 
-        # Django sets the process's TZ to TIME_ZONE: it is the host's local time as this process sees it.
-        around = Surroundings(
+        # Django sets TZ to TIME_ZONE, so TIME_ZONE is the local time of this process.
+        dependencies = Dependencies(
             database=database,
             clock=clock,
             pause=pause,
@@ -48,9 +48,9 @@ class Scheduler:
             lease=lease,
             listener=listener,
         )
-        # Started and stopped within the life cycle's turns: an `initialize` that waits for a `stop` to end
-        # must not find its heartbeat stopped with it.
-        self._lifecycle = Lifecycle(around, prepare=self._prepare, release=self._release)
+        # The life cycle starts and stops the heartbeat under its lock, so that a `stop` cannot stop the
+        # heartbeat of the `initialize` that waits for it.
+        self._lifecycle = Lifecycle(dependencies, prepare=self._prepare, release=self._release)
         self._heartbeat = Heartbeat(self._lifecycle.engine)
 
     @property
@@ -58,14 +58,14 @@ class Scheduler:
         return self._lifecycle.phase
 
     async def initialize(self, registrations: Sequence[Sequence[object]]) -> None:
-        """Put these registrations in force in place of the earlier ones, and start what is due.
+        """Replace the earlier registrations by these, and start what is due.
 
-        Raises a `polling.errors.PollingError`, and then nothing has been scheduled.
+        Raises a `punctual.polling.errors.PollingError` if one is invalid; then nothing is changed.
         """
         await self._lifecycle.initialize(registrations)
 
     async def stop(self) -> None:
-        """Start nothing more; return once every running callback has ended and been recorded."""
+        """Start no more tasks; return when every running callback has ended and been recorded."""
         await self._lifecycle.stop()
 
     def _prepare(self) -> None:
@@ -73,7 +73,7 @@ class Scheduler:
 
     async def _release(self) -> None:
         self._heartbeat.stop()
-        await self._lifecycle.engine.around.database.close()
+        await self._lifecycle.engine.dependencies.database.close()
 
 
 async def pause(wake: asyncio.Event, seconds: float) -> None:
@@ -83,7 +83,7 @@ async def pause(wake: asyncio.Event, seconds: float) -> None:
 
 
 class Heartbeat:
-    """Renews leases every third of one, from a thread: a callback that blocks the loop keeps its claim."""
+    """Renew leases from a thread, so that a callback that blocks the event loop keeps its claim."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -94,27 +94,27 @@ class Heartbeat:
         if self._thread is None:
             self._done = Event()
             arguments = (self._done, asyncio.get_running_loop())
-            self._thread = Thread(target=self._beat, args=arguments, daemon=True, name="punctual-heartbeat")
+            self._thread = Thread(target=self._run, args=arguments, daemon=True, name="punctual-heartbeat")
             self._thread.start()
 
     def stop(self) -> None:
         self._done.set()
         self._thread = None
 
-    def _beat(self, done: Event, loop: asyncio.AbstractEventLoop) -> None:
-        while not done.wait(self._engine.around.lease.total_seconds() / 3):
-            for claim in self._lost():
-                with suppress(RuntimeError):  # the loop is closed: its callbacks have ended
+    def _run(self, done: Event, loop: asyncio.AbstractEventLoop) -> None:
+        while not done.wait(self._engine.dependencies.lease.total_seconds() / 3):
+            for claim in self._lost_claims():
+                with suppress(RuntimeError):  # the loop is closed, its callbacks have ended
                     loop.call_soon_threadsafe(self._engine.drop, claim)
 
-    def _lost(self) -> tuple[Claim, ...]:
-        if not self._engine.held:
+    def _lost_claims(self) -> tuple[Claim, ...]:
+        if not self._engine.running:
             return ()
         try:
-            return self._engine.around.database.run_from_thread(self._renewed)
-        except Exception:  # noqa: BLE001 - the database may be back before the lease runs out
-            emit_error(Events.LEASES_UNRENEWED)
+            return self._engine.dependencies.database.run_from_thread(self._renew)
+        except Exception:  # noqa: BLE001 - the database may be back before the lease expires
+            emit_error(Events.LEASES_NOT_RENEWED)
             return ()
 
-    def _renewed(self) -> tuple[Claim, ...]:
-        return self._engine.renewed(database_now())
+    def _renew(self) -> tuple[Claim, ...]:
+        return self._engine.renew_leases(database_now())

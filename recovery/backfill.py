@@ -1,8 +1,8 @@
-"""A job and a span of the past → occurrences for the instants that have none, beside the cursor (REC-5).
+"""Create occurrences for past instants of a job that have none, without moving its cursor (REC-5).
 
-An instant that has a row of its own is left alone, whatever became of it: a replay repeats that. One
-that only a range of missed ones stands for gets a row linked to the range. Ids follow from the
-instants, so repeating a backfill adds nothing.
+An instant that has a row of its own is left alone, whatever its state: a replay repeats it. An instant that
+is only part of a range of missed instants gets a row linked to the range. Ids follow from the instants, so a
+repeated backfill adds nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,51 +12,55 @@ from itertools import islice
 
 from django.db import transaction
 
-from jobs.config import Config
-from jobs.errors import DefinitionError, PunctualError
-from jobs.models import Job, Origin
-from jobs.scheduling import job_config, schedule_of
-from occurrences.ids import occurrence_id, repeat_id
-from occurrences.keeping import kept
-from occurrences.materialize import create_missing, new_occurrence
-from occurrences.models import Cause, Cursor, Occurrence
-from occurrences.states import OccurrenceState
-from recovery.audit import Asked, Entry, audited
-from recovery.models import Action, Pruned
-from recovery.span import Span
-from schedules import FixedDelay, Schedule
+from punctual.jobs.config.cascade import Config, job_config
+from punctual.jobs.errors import DefinitionError, PunctualError
+from punctual.jobs.job_schedule import schedule_of
+from punctual.jobs.models import Job, Origin
+from punctual.occurrences.ids import occurrence_id, repeat_id
+from punctual.occurrences.models import Cause, Cursor, Occurrence
+from punctual.occurrences.parents import lock_parents
+from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
+from punctual.occurrences.states import OccurrenceState
+from punctual.recovery.models import Pruned
+from punctual.recovery.requester import Record, Requester, unrecorded
+from punctual.recovery.time_range import TimeRange
+from punctual.schedules import FixedDelay, Schedule
 
 BATCH = 1000
-MOST = 100_000
-SHOWN = 50
+MAX_BACKFILLED = 100_000
+MAX_LISTED_EXISTING = 50
 MICROSECOND = timedelta(microseconds=1)
 Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True)
 class Backfilled:
-    """`instants` the schedule names in the span; `made` of them got a row, `existing` had one."""
+    """Of the `instants` in the range, `created` got a row and `existing` had one."""
 
     instants: int = 0
-    made: int = 0
+    created: int = 0
     existing: int = 0
     first: datetime | None = None
     last: datetime | None = None
     existing_at: tuple[datetime, ...] = field(default=(), compare=False)  # the first few
-    pruned_until: datetime | None = None  # up to here instants may have run, and their rows be gone
+    pruned_until: datetime | None = None  # instants up to here may have run, and their rows may be pruned
 
 
 def backfill(  # noqa: PLR0913 - one request
     job: Job,
-    span: Span,
+    span: TimeRange,
     *,
-    asked: Asked,
+    requester: Requester,
     now: datetime,
     dry_run: bool = False,
-    most: int = MOST,
+    limit: int = MAX_BACKFILLED,
+    record: Record = unrecorded,
     progress: Progress = lambda _count: None,
 ) -> Backfilled:
-    """Both ends included, nothing after now: what lies ahead is planned anyway. `most` is refused beyond."""
+    """Fill in the range, both ends included, up to the instants that planning creates anyway.
+
+    A range with more than `limit` instants is refused.
+    """
     _check(job, span, now)
     schedule, config = schedule_of(job), job_config(job)
     if isinstance(schedule, FixedDelay):
@@ -64,46 +68,46 @@ def backfill(  # noqa: PLR0913 - one request
             "schedule", job.schedule, "counts from the end of a run: it names no past instants"
         )
     settled = Cursor.objects.values_list("settled_until", flat=True).filter(job=job).first()
-    done = Backfilled(pruned_until=_pruned(job, span))
+    result = Backfilled(pruned_until=_pruned_until(job, span))
     until = min(span.until, settled or job.created_at, now)
-    _refuse_too_many(schedule, span, until, most)
-    details = {"job": job.name, "from": span.since.isoformat(), "to": span.until.isoformat()}
-    with audited(Action.BACKFILL, asked, now=now, details=details) as entry:
-        for batch in _batches(schedule.between(span.since - MICROSECOND, until)):
-            missing, existing = _without_row(job, batch)
-            made = len(missing)
-            if missing and not dry_run:
-                # Due at once, and in their order, also across batches.
-                made = _write(job, config, missing, entry, run_at=now + done.made * MICROSECOND)
-            done = replace(
-                done,
-                instants=done.instants + len(batch),
-                made=done.made + made,
-                existing=done.existing + len(batch) - made,
-                first=done.first or (missing[0][0] if missing else None),
-                last=missing[-1][0] if missing else done.last,
-                existing_at=(*done.existing_at, *existing)[:SHOWN],
+    _check_size(schedule, span, until, limit)
+    for batch in _batches(schedule.between(span.since - MICROSECOND, until)):
+        missing, existing = _split(job, batch)
+        created = len(missing)
+        if missing and not dry_run:
+            # Due now, each a microsecond later than the one before, so that they start in order.
+            created = _create(
+                job, config, missing, requester, record, now=now, run_at=now + result.created * MICROSECOND
             )
-            progress(len(batch))
-    return done
+        result = replace(
+            result,
+            instants=result.instants + len(batch),
+            created=result.created + created,
+            existing=result.existing + len(batch) - created,
+            first=result.first or (missing[0].at if missing else None),
+            last=missing[-1].at if missing else result.last,
+            existing_at=(*result.existing_at, *existing)[:MAX_LISTED_EXISTING],
+        )
+        progress(len(batch))
+    return result
 
 
-def _check(job: Job, span: Span, now: datetime) -> None:
+def _check(job: Job, span: TimeRange, now: datetime) -> None:
     if job.removed or job.origin == Origin.POLLING:
         raise PunctualError(f"{job.name}: it is not planned by beats; there is nothing to backfill")
-    span.checked(now)
+    span.check(now)
 
 
-def _refuse_too_many(schedule: Schedule, span: Span, until: datetime, most: int) -> None:
-    """Before anything is written: half a range would be hard to tell from a whole one."""
-    if next(islice(schedule.between(span.since - MICROSECOND, until), most, None), None) is not None:
-        reason = f"the schedule names more than {most:,} instants in this range; fill in a part of it"
+def _check_size(schedule: Schedule, span: TimeRange, until: datetime, limit: int) -> None:
+    """Refuse before anything is written: half a range would be hard to tell from a whole one."""
+    if next(islice(schedule.between(span.since - MICROSECOND, until), limit, None), None) is not None:
+        reason = f"the schedule names more than {limit:,} instants in this range; fill in a part of it"
         raise DefinitionError("to", span.until.isoformat(), reason)
 
 
-def _pruned(job: Job, span: Span) -> datetime | None:
-    reached = Pruned.objects.filter(job=job, until__gt=job.created_at, until__gte=span.since)
-    return reached.values_list("until", flat=True).first()
+def _pruned_until(job: Job, span: TimeRange) -> datetime | None:
+    pruned = Pruned.objects.filter(job=job, until__gt=job.created_at, until__gte=span.since)
+    return pruned.values_list("until", flat=True).first()
 
 
 def _batches(instants: Iterator[datetime]) -> Iterator[list[datetime]]:
@@ -111,77 +115,86 @@ def _batches(instants: Iterator[datetime]) -> Iterator[list[datetime]]:
         yield batch
 
 
-def _without_row(
-    job: Job, batch: Sequence[datetime]
-) -> tuple[list[tuple[datetime, Occurrence | None]], list[datetime]]:
-    """Instants to fill in, each with the missed range it lies in, and those that have a row."""
+@dataclass(frozen=True)
+class _Missing:
+    """An instant without a row of its own, and the range of missed instants it is part of."""
+
+    at: datetime
+    range: Occurrence | None
+
+
+def _split(job: Job, batch: Sequence[datetime]) -> tuple[list[_Missing], list[datetime]]:
+    """Split the instants into those to fill in and those that have a row."""
     rows = Occurrence.objects.filter(job=job).order_by()
-    alone = rows.filter(spans_until=None, scheduled_for__range=(batch[0], batch[-1]))
-    own = set(alone.values_list("scheduled_for", flat=True))
+    single = rows.filter(spans_until=None, scheduled_for__range=(batch[0], batch[-1]))
+    own = set(single.values_list("scheduled_for", flat=True))
     touching = rows.filter(scheduled_for__lte=batch[-1], spans_until__gte=batch[0])
     ranges = list(touching.only("scheduled_for", "spans_until", "state", "job"))
-    found: list[tuple[datetime, Occurrence | None]] = []
-    known: list[datetime] = []
+    missing: list[_Missing] = []
+    existing: list[datetime] = []
     for instant in batch:
         holder = next(
             (row for row in ranges if row.scheduled_for <= instant <= (row.spans_until or instant)), None
         )
         if instant in own or (holder is not None and holder.state != OccurrenceState.MISSED):
-            known.append(instant)
+            existing.append(instant)
         else:
-            found.append((instant, holder))
-    return found, known
+            missing.append(_Missing(instant, holder))
+    return missing, existing
 
 
-def _write(
+def _create(  # noqa: PLR0913 - facts of one batch
     job: Job,
     config: Config,
-    missing: Sequence[tuple[datetime, Occurrence | None]],
-    entry: Entry,
+    missing: Sequence[_Missing],
+    requester: Requester,
+    record: Record,
     *,
+    now: datetime,
     run_at: datetime,
 ) -> int:
-    """How many are new: somebody else may have filled in the same ones since they were read."""
-    asked, now = entry.asked, entry.now
+    """Return how many are new: another process may have filled in the same instants since they were read."""
     with transaction.atomic():
-        there = _unpruned(missing)
+        ranges = _lock_ranges(missing)
         rows = [
-            _row(job, config, instant, there.get(instant), asked, now=now, run_at=run_at + n * MICROSECOND)
-            for n, (instant, _) in enumerate(missing)
+            _row(
+                job, config, item.at, ranges.get(item.at), requester, now=now, run_at=run_at + n * MICROSECOND
+            )
+            for n, item in enumerate(missing)
         ]
-        fresh = create_missing(rows)
-        entry.add(fresh)
-    return fresh
+        count = create_missing(rows)
+        record(count)
+    return count
 
 
-def _unpruned(missing: Sequence[tuple[datetime, Occurrence | None]]) -> dict[datetime, Occurrence]:
-    """The ranges that can still be referred to, by the instants in them."""
-    ranges = {holder.id for _, holder in missing if holder is not None}
-    there = kept(ranges) if ranges else set()
-    return {instant: holder for instant, holder in missing if holder is not None and holder.id in there}
+def _lock_ranges(missing: Sequence[_Missing]) -> dict[datetime, Occurrence]:
+    """The ranges that still exist, by instant, locked so that pruning cannot delete them."""
+    ids = {item.range.id for item in missing if item.range is not None}
+    locked = lock_parents(ids) if ids else set()
+    return {item.at: item.range for item in missing if item.range is not None and item.range.id in locked}
 
 
 def _row(  # noqa: PLR0913 - facts of one row
     job: Job,
     config: Config,
     instant: datetime,
-    holder: Occurrence | None,
-    asked: Asked,
+    parent: Occurrence | None,
+    requester: Requester,
     *,
     now: datetime,
     run_at: datetime,
 ) -> Occurrence:
-    made = new_occurrence(
+    row = new_occurrence(
         job,
         config,
         scheduled_for=instant,
         run_at=run_at,
         now=now,
         cause=Cause.BACKFILL,
-        parent=holder,
-        requested_by=asked.by[:200],
-        request_reason=asked.reason[:500],
+        parent=parent,
+        requested_by=requester.by[:200],
+        request_reason=requester.reason[:500],
     )
-    if holder is not None:
-        made.id = repeat_id(occurrence_id(job.id, instant), 0)
-    return made
+    if parent is not None:
+        row.id = repeat_id(occurrence_id(job.id, instant), 0)
+    return row

@@ -1,12 +1,12 @@
-"""Pending rows nobody fired in time → run after all or recorded as missed, as the job's strategy says.
+"""Decide about occurrences that were not fired in time, as the recovery strategy of each job says (REC-1).
 
-Runs inside every tick, after planning and before firing. A row is late once `misfire_grace` has
-passed; what shall still run is marked as recovery and goes through the normal door, firing. Of a
-paused job nothing runs: what is late is recorded as skipped, and resuming decides about it.
+Runs in every tick, after planning and before firing. An occurrence is late once `misfire_grace` has passed.
+Those that shall still run are marked as recovery and fired like any other; the rest are recorded as missed.
+Late occurrences of a paused job are recorded as skipped; resuming the job decides about them.
 """
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, groupby
 from operator import attrgetter
@@ -15,12 +15,15 @@ from uuid import UUID
 
 from django.db import transaction
 
-from jobs.events import Event, emit
-from jobs.models import Job
-from occurrences import transitions
-from occurrences.behind import COMPRESSING, DOWNTIME, PAUSED
-from occurrences.models import Cursor, Occurrence
-from recovery.verdict import Late, Range, Verdict, decide
+from punctual.jobs.config.cascade import load_snapshot
+from punctual.jobs.config.choices import Recovery
+from punctual.jobs.events import Event, emit
+from punctual.jobs.models import Job
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.planning.catchup_policy import to_execute
+from punctual.occurrences.planning.downtime import MAX_LISTED_INSTANTS
+from punctual.occurrences.states import Reason
 
 BATCH = 100
 
@@ -34,7 +37,7 @@ class CaughtUp:
 
 
 def catch_up(now: datetime, *, job: Job | None = None, limit: int = BATCH) -> CaughtUp:
-    """Of all jobs, or of one. Jobs whose planning is still behind wait: a strategy needs the whole list."""
+    """Catch up all jobs, or one. Jobs that are still to be planned wait: a strategy needs the whole list."""
     late = Occurrence.objects.due(now).late(now).exclude(job__cursor__plan_at__lte=now)
     late = late.filter(job=job) if job else late
     jobs = list(late.order_by("job_id").values_list("job_id", flat=True).distinct()[:limit])
@@ -42,53 +45,119 @@ def catch_up(now: datetime, *, job: Job | None = None, limit: int = BATCH) -> Ca
         return CaughtUp()
     with transaction.atomic():
         cursors = Cursor.objects.filter(job__in=jobs).order_by("job_id")
-        held = list(cursors.select_for_update(skip_locked=True, no_key=True).values_list("job_id", flat=True))
-        return _dispose(held, now)
+        unlocked = cursors.select_for_update(skip_locked=True, no_key=True)
+        return _catch_up_jobs(list(unlocked.values_list("job_id", flat=True)), now)
 
 
-def _dispose(jobs: Collection[UUID], now: datetime) -> CaughtUp:
-    late = _late(jobs, now)
-    # The configuration is long and the same for all of a job's rows: only the newest one's is read.
+def _catch_up_jobs(jobs: Collection[UUID], now: datetime) -> CaughtUp:
+    late = _late_by_job(jobs, now)
+    # The configuration is long and the same for all rows of a job: it is read for the newest row only.
     newest = Occurrence.objects.select_related("job").in_bulk([rows[-1].id for rows in late.values()])
-    ranges = _uncovered(jobs)
-    verdicts = [decide(newest[rows[-1].id], rows, ranges.get(job, ()), now=now) for job, rows in late.items()]
-    _write(verdicts, now)
+    ranges = _uncovered_ranges(jobs)
+    decisions = [
+        decide(newest[rows[-1].id], rows, ranges.get(job, ()), now=now) for job, rows in late.items()
+    ]
+    _write(decisions, now)
     return CaughtUp(
-        jobs=len(verdicts),
-        recovered=sum(item.recovered for item in verdicts),
-        missed=sum(len(item.miss) for item in verdicts),
-        skipped=sum(len(item.paused) + len(item.covered) for item in verdicts),
+        jobs=len(decisions),
+        recovered=sum(item.recovered for item in decisions),
+        missed=sum(len(item.miss) for item in decisions),
+        skipped=sum(len(item.paused) + len(item.covered) for item in decisions),
     )
 
 
-def _write(verdicts: Collection[Verdict], now: datetime) -> None:
-    def ids(fate: str) -> list[UUID]:
-        return list(chain.from_iterable(getattr(item, fate) for item in verdicts))
-
-    transitions.recover(ids("run"))
-    transitions.miss(ids("miss"), reason=DOWNTIME, now=now)
-    transitions.skip(ids("paused"), reason=PAUSED, now=now)
-    transitions.skip(ids("covered"), reason=transitions.COMPRESSED, now=now)
-    covers: dict[UUID, Any] = {id_: told for item in verdicts for id_, told in item.compress.items()}
-    if covers:
-        transitions.compress(covers, ranges=ids("ranges"))
-    for item in verdicts:
-        event = Event.OCCURRENCE_RECOVERED if item.recovered else Event.OCCURRENCE_MISSED
-        emit(event, job=item.job, late=item.late, recovered=item.recovered)
-
-
-def _late(jobs: Collection[UUID], now: datetime) -> dict[UUID, list[Late]]:
+def _late_by_job(jobs: Collection[UUID], now: datetime) -> "dict[UUID, list[Late]]":
     rows = Occurrence.objects.due(now).late(now).filter(job__in=jobs).order_by("job_id", "scheduled_for")
-    found = (Late(*row) for row in rows.values_list("job_id", "id", "scheduled_for"))
-    return _by_job(found)
+    return _by_job(Late(*row) for row in rows.values_list("job_id", "id", "scheduled_for"))
 
 
-def _uncovered(jobs: Collection[UUID]) -> dict[UUID, list[Range]]:
+def _uncovered_ranges(jobs: Collection[UUID]) -> "dict[UUID, list[Range]]":
     """Ranges that still wait for the compressed run that covers them."""
-    rows = Occurrence.objects.filter(job__in=jobs, state="skipped", reason=COMPRESSING)
+    rows = Occurrence.objects.filter(job__in=jobs, state="skipped", reason=Reason.COMPRESSING)
     columns = rows.values_list("job_id", "id", "scheduled_for", "spans_until", "instants")
     return _by_job(Range(*row) for row in columns.order_by("job_id", "scheduled_for"))
 
 
 def _by_job(rows: Iterable[Any]) -> dict[UUID, list[Any]]:
     return {job: list(group) for job, group in groupby(rows, key=attrgetter("job_id"))}
+
+
+def _write(decisions: "Collection[Decision]", now: datetime) -> None:
+    def ids(fate: str) -> list[UUID]:
+        return list(chain.from_iterable(getattr(item, fate) for item in decisions))
+
+    transitions.recover(ids("run"))
+    transitions.miss(ids("miss"), reason=Reason.DOWNTIME, now=now)
+    transitions.skip(ids("paused"), reason=Reason.PAUSED, now=now)
+    transitions.skip(ids("covered"), reason=Reason.COMPRESSED, now=now)
+    covers: dict[UUID, Any] = {id_: span for item in decisions for id_, span in item.compress.items()}
+    if covers:
+        transitions.compress(covers, ranges=ids("ranges"))
+    for item in decisions:
+        event = Event.OCCURRENCE_RECOVERED if item.recovered else Event.OCCURRENCE_MISSED
+        emit(event, job=item.job, late=item.late, recovered=item.recovered)
+
+
+# -- the decision: pure ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Late:
+    job_id: UUID
+    id: UUID
+    scheduled_for: datetime
+
+
+@dataclass(frozen=True)
+class Range:
+    """Missed instants represented by one row; a single instant has no `until`."""
+
+    job_id: UUID
+    id: UUID
+    scheduled_for: datetime
+    until: datetime | None
+    instants: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Ids by what happens to them; `compress` maps the occurrence that runs to the instants it covers."""
+
+    job: str
+    late: int
+    run: Sequence[UUID] = ()
+    miss: Sequence[UUID] = ()
+    paused: Sequence[UUID] = ()
+    covered: Sequence[UUID] = ()
+    ranges: Sequence[UUID] = ()
+    compress: Mapping[UUID, Mapping[str, object]] = field(default_factory=dict)
+
+    @property
+    def recovered(self) -> int:
+        return len(self.run) + len(self.compress)
+
+
+def decide(newest: Occurrence, late: Sequence[Late], ranges: Sequence[Range], *, now: datetime) -> Decision:
+    """Apply the strategy of `newest`, the row of the last instant, to all of `late`, in order of instants."""
+    name, config = newest.job.name, load_snapshot(newest.config)
+    ids = [row.id for row in late]
+    if newest.job.paused:
+        return Decision(name, len(late), paused=ids)
+    if config.recovery is Recovery.COMPRESSED:
+        compress = {newest.id: covered_span(late, ranges)}
+        range_ids = [row.id for row in ranges]
+        return Decision(name, len(late), covered=ids[:-1], ranges=range_ids, compress=compress)
+    keep = to_execute(config, [row.scheduled_for for row in late], now)
+    run = [row.id for row in late if row.scheduled_for in keep]
+    return Decision(name, len(late), run=run, miss=[row.id for row in late if row.scheduled_for not in keep])
+
+
+def covered_span(late: Sequence[Late], ranges: Sequence[Range] = ()) -> dict[str, object]:
+    """The span and the number of instants a compressed run covers, and a list of the newest."""
+    first = min([row.scheduled_for for row in ranges] + [row.scheduled_for for row in late])
+    return {
+        "from": first.isoformat(),
+        "until": late[-1].scheduled_for.isoformat(),
+        "count": len(late) + sum(row.instants for row in ranges),
+        "instants": [row.scheduled_for.isoformat() for row in late[-MAX_LISTED_INSTANTS:]],
+    }

@@ -1,60 +1,20 @@
-"""What recovery remembers: who asked for what, counts of rows that are gone, and how far they are gone."""
+"""Tallies of pruned rows, and the progress of pruning."""
+
+from datetime import timedelta
 
 from django.db import models
 
-from jobs.models import Job
-
-
-class Action(models.TextChoices):
-    REPLAY = "replay", "replay"
-    BACKFILL = "backfill", "backfill"
-    CANCEL = "cancel", "cancel"
-    SKIP = "skip", "skip"
-    DLQ_REPLAY = "dlq_replay", "replay of dead letters"
-    DLQ_PURGE = "dlq_purge", "purge of dead letters"
-    PRUNE = "prune", "prune"
-    RECOVER = "recover", "catch-up"
-    REAP = "reap", "reap"
-    RESEND = "resend", "resend"
-    SETTLE = "settle", "settle"
-
-
-class Audit(models.Model):
-    """One request of an operator. Its count rises with each transaction that does a part of it."""
-
-    action = models.CharField(max_length=12, choices=Action)
-    requested_by = models.CharField(max_length=200)
-    reason = models.CharField(max_length=500, blank=True, default="")
-    at = models.DateTimeField()
-    count = models.PositiveIntegerField(help_text="How many rows it made or changed.")
-    details = models.JSONField(default=dict, help_text="What was asked for.")
-    finished = models.BooleanField(help_text="No: under way, or broken off; what is counted is done.")
-
-    class Meta:
-        ordering = ["-id"]
-        permissions = [
-            ("backfill_job", "Can fill in past occurrences of a job"),
-            ("prune_job", "Can delete what is older than a job's retention"),
-            ("recover_job", "Can catch up what was missed"),
-            ("reap_run", "Can take back what was abandoned"),
-            ("resend_run", "Can send unconfirmed messages again"),
-            ("settle_occurrence", "Can have occurrences settled that are over"),
-        ]
-        verbose_name = "audit entry"
-        verbose_name_plural = "audit entries"
-
-    def __str__(self) -> str:
-        return f"{self.get_action_display()} by {self.requested_by}"
+from punctual.jobs.models import Job
 
 
 class Counter(models.TextChoices):
-    OCCURRENCES = "occurrences", "occurrences that are over"
-    ATTEMPTS = "attempts", "attempts that are over"
-    RECOVERIES = "recoveries", "occurrences recovery made up for"
+    OCCURRENCES = "occurrences", "finished occurrences"
+    ATTEMPTS = "attempts", "finished attempts"
+    RECOVERIES = "recoveries", "recovered occurrences"
 
 
 class Tally(models.Model):
-    """Rows that were pruned, counted: written in the transaction that deletes them; it only ever grows."""
+    """A count of pruned rows, raised in the transaction that deletes them; it never decreases."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+", db_index=False)
     counter = models.CharField(max_length=12, choices=Counter)
@@ -73,9 +33,9 @@ class Tally(models.Model):
 
 
 class Pruned(models.Model):
-    """How far back a job's instants may be gone, so that nobody takes them for lost.
+    """The instant up to which a job's occurrences may have been pruned, so that `verify` does not miss them.
 
-    Its row is the mutex of pruning a job: whoever holds it deletes and counts, nobody else does.
+    The row is also the lock of pruning the job: only the process that holds it deletes and counts.
     """
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="+")
@@ -86,16 +46,30 @@ class Pruned(models.Model):
 
 
 class PruneRound(models.Model):
-    """Where the beats' pruning is on its way through all jobs. One row: whoever holds it goes on from there.
+    """The position of the beats' pruning in its round through all jobs.
 
-    Without a job a new round begins; `at` and `row` are set in the middle of a job.
+    There is one row; the beat that locks it continues from there. Without a job a new round starts; `at` and
+    `row` are set in the middle of a job.
     """
 
-    due_at = models.DateTimeField(help_text="When somebody has to go on.")
-    began_at = models.DateTimeField(help_text="When this round began.")
-    job = models.UUIDField(null=True, help_text="The job it has come to.")
-    at = models.DateTimeField(null=True, help_text="The instant of the row it looked at last.")
-    row = models.UUIDField(null=True, help_text="The row it looked at last.")
+    due_at = models.DateTimeField(help_text="When the next step is due.")
+    began_at = models.DateTimeField(help_text="When this round started.")
+    job = models.UUIDField(null=True, help_text="The job to continue with.")
+    at = models.DateTimeField(null=True, help_text="The instant of the last row looked at.")
+    row = models.UUIDField(null=True, help_text="The id of the last row looked at.")
 
     def __str__(self) -> str:
         return f"due {self.due_at}"
+
+
+class MetricsSnapshot(models.Model):
+    """The last totals for Prometheus: one row, shared by all web processes, because counting is expensive."""
+
+    claimed_at = models.DateTimeField(help_text="When a web process last started to count.")
+    cost = models.DurationField(default=timedelta(), help_text="How long counting took.")
+    text = models.TextField(default="", help_text="The counters, in Prometheus' format.")
+    durations = models.JSONField(default=dict, help_text="Seconds spent, by job and by task, ever.")
+    counted_until = models.DateTimeField(null=True, help_text="Durations of what ended by then are included.")
+
+    def __str__(self) -> str:
+        return f"totals of {self.claimed_at}"

@@ -1,83 +1,251 @@
-"""Now → the next few rows older than their job's retention deleted; beats call it in every sweep (REC-6).
+"""Delete occurrences older than their job's retention, a batch per transaction, after counting them (REC-6).
 
-Together the beats walk through all jobs, in the order of their ids, and through the old rows of each: the
-place they have come to is a row, which whoever goes on holds, and the others leave to them. A step looks
-at so many jobs and so many rows at most, so that no tick waits for it, and does the same few statements
-whatever it finds. A round begins a minute after the one before it began, and most sweeps only read when.
+Beats prune in every sweep (`prune_step`). Together they walk through all jobs in the order of their ids, and
+through the old rows of each; the position is one row, `PruneRound`, and the beat that locks it continues. A
+step looks at a bounded number of jobs and rows with a constant number of statements, so it does not delay a
+tick. A round starts a minute after the previous one started; until then a sweep reads one row.
+
+Operators prune the jobs they choose at once (`prune_jobs`).
+
+Counting and deleting share a transaction, so that no counter decreases. Any number of processes may prune:
+they lock the job's row in `Pruned` before they lock any occurrence, to avoid deadlocks, and only the holder
+deletes and adds to the job's tallies. A pruned instant is not planned again: the job's cursor has passed it.
 """
 
-from collections.abc import Sequence
+from collections import Counter as Sums
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Count, Sum
 
-from jobs.events import Event, emit
-from jobs.models import Job
-from jobs.scheduling import platform
-from recovery.erasing import erase
-from recovery.models import PruneRound
-from recovery.oldest import BEGINNING, NOBODY, Keeps, Old, oldest
-from recovery.retention import cutoff_of
+from punctual.jobs.config.cascade import platform
+from punctual.jobs.events import Event, emit
+from punctual.jobs.models import Job
+from punctual.occurrences.models import Attempt, Cause, IdempotencyKey, Occurrence, TaskRun
+from punctual.recovery.models import Counter, Pruned, PruneRound, Tally
+from punctual.recovery.requester import Record, unrecorded
+from punctual.recovery.retention import (
+    FIRST_ID,
+    FIRST_INSTANT,
+    JobCutoff,
+    OldRow,
+    cutoff_of,
+    oldest_rows,
+    with_dead_letters,
+)
 
-EVERY = timedelta(minutes=1)
-JOBS, ROWS = 500, 250
-ONLY = 1
+ROUND_INTERVAL = timedelta(minutes=1)
+MAX_JOBS_PER_STEP, MAX_ROWS_PER_STEP = 500, 250
+BATCH = 1000
+ROUND_ID = 1
+Key = tuple[UUID, str, str, str]  # job, counter, task, label
+Progress = Callable[[int], object]
 
 
-def prune_some(now: datetime, *, jobs: int = JOBS, rows: int = ROWS) -> int:
-    due = PruneRound.objects.filter(pk=ONLY).values_list("due_at", flat=True).first()
+# -- beats ----------------------------------------------------------------------------------------------
+
+
+def prune_step(now: datetime, *, jobs: int = MAX_JOBS_PER_STEP, rows: int = MAX_ROWS_PER_STEP) -> int:
+    """Continue the round of all beats by one step and return how many occurrences were deleted."""
+    due = PruneRound.objects.filter(pk=ROUND_ID).values_list("due_at", flat=True).first()
     if due is None:
-        PruneRound.objects.bulk_create([PruneRound(pk=ONLY, due_at=now, began_at=now)], ignore_conflicts=True)
+        first = PruneRound(pk=ROUND_ID, due_at=now, began_at=now)
+        PruneRound.objects.bulk_create([first], ignore_conflicts=True)
     elif due > now:
         return 0
     with transaction.atomic():
-        turn = PruneRound.objects.filter(pk=ONLY, due_at__lte=now).select_for_update(skip_locked=True).first()
-        gone = {} if turn is None else _step(turn, now, jobs, rows)
-    count = sum(gone.values())
+        due_rounds = PruneRound.objects.filter(pk=ROUND_ID, due_at__lte=now)
+        position = due_rounds.select_for_update(skip_locked=True).first()
+        deleted = {} if position is None else _step(position, now, jobs, rows)
+    count = sum(deleted.values())
     if count:
-        emit(Event.OCCURRENCES_PRUNED, jobs=len(gone), occurrences=count)
+        emit(Event.OCCURRENCES_PRUNED, jobs=len(deleted), occurrences=count)
     return count
 
 
-def _step(turn: PruneRound, now: datetime, most_jobs: int, most_rows: int) -> dict[UUID, int]:
-    page, following = _page(turn, most_jobs)
-    jobs = _keeping(page, turn, now)
-    rows = oldest(jobs, most_rows)
-    cutoffs = {one.job_id: one.cutoff for one in jobs}
-    gone = erase([row for row in rows if row.over(cutoffs[row.job_id])], waits=False)
-    if len(rows) == most_rows:
-        _go_on(turn, now, rows[-1].job_id, rows[-1])
+def _step(position: PruneRound, now: datetime, max_jobs: int, max_rows: int) -> dict[UUID, int]:
+    page, next_job = _page(position, max_jobs)
+    jobs = _page_cutoffs(page, position, now)
+    rows = oldest_rows(jobs, max_rows)
+    deleted = _delete_old(jobs, rows, wait=False)
+    if len(rows) == max_rows:
+        _save_position(position, now, rows[-1].job_id, rows[-1])
     else:
-        _go_on(turn, now, following)
-    return gone
+        _save_position(position, now, next_job)
+    return deleted
 
 
-def _page(turn: PruneRound, most: int) -> tuple[list[Job], UUID | None]:
-    """The jobs this step may look at, and the one the next step begins with."""
-    rows = Job.objects.order_by("id").only("id", "name", "config")
-    found = list((rows.filter(id__gte=turn.job) if turn.job else rows)[: most + 1])
-    return found[:most], found[most].id if len(found) > most else None
+def _page(position: PruneRound, limit: int) -> tuple[list[Job], UUID | None]:
+    """The jobs this step may look at, and the id of the job the next step starts with."""
+    jobs = Job.objects.order_by("id").only("id", "name", "config")
+    page = list((jobs.filter(id__gte=position.job) if position.job else jobs)[: limit + 1])
+    return page[:limit], page[limit].id if len(page) > limit else None
 
 
-def _keeping(page: Sequence[Job], turn: PruneRound, now: datetime) -> list[Keeps]:
-    everywhere = "retention" in platform()
-    found = []
+def _page_cutoffs(page: Sequence[Job], position: PruneRound, now: datetime) -> list[JobCutoff]:
+    platform_default = "retention" in platform()
+    cutoffs = []
     for job in page:
-        # Most jobs say nothing about it; what they say otherwise need not be read.
-        said = everywhere or (isinstance(job.config, dict) and "retention" in job.config)
-        cutoff = cutoff_of(job, now) if said else None
-        if cutoff is not None and job.id == turn.job:
-            found.append(Keeps(job.id, cutoff, since=turn.at or BEGINNING, after=turn.row or NOBODY))
+        # Most jobs do not set a retention; their configuration need not be parsed.
+        configured = platform_default or (isinstance(job.config, dict) and "retention" in job.config)
+        cutoff = cutoff_of(job, now) if configured else None
+        if cutoff is not None and job.id == position.job:
+            since, after = position.at or FIRST_INSTANT, position.row or FIRST_ID
+            cutoffs.append(JobCutoff(job.id, cutoff, since=since, after=after))
         elif cutoff is not None:
-            found.append(Keeps(job.id, cutoff))
-    return found
+            cutoffs.append(JobCutoff(job.id, cutoff))
+    return cutoffs
 
 
-def _go_on(turn: PruneRound, now: datetime, job: UUID | None, row: Old | None = None) -> None:
-    """In the next sweep, or, once every job has had its turn, in the next round."""
-    turn.job, turn.at, turn.row = job, row and row.scheduled_for, row and row.id
-    turn.due_at = now if job else max(turn.began_at + EVERY, now)
+def _save_position(position: PruneRound, now: datetime, job: UUID | None, row: OldRow | None = None) -> None:
+    """Continue in the next sweep, or start the next round once every job has been looked at."""
+    position.job, position.at, position.row = job, row and row.scheduled_for, row and row.id
+    position.due_at = now if job else max(position.began_at + ROUND_INTERVAL, now)
     if job is None:
-        turn.began_at = turn.due_at
-    turn.save()
+        position.began_at = position.due_at
+    position.save()
+
+
+# -- operators ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PruneResult:
+    """How many occurrences were deleted; `more` when the limit was reached first."""
+
+    pruned: int
+    more: bool = False
+
+
+def prune_jobs(
+    jobs: Sequence[JobCutoff],
+    *,
+    record: Record = unrecorded,
+    limit: int | None = None,
+    progress: Progress = lambda _count: None,
+) -> PruneResult:
+    """Prune several jobs, sorted by id, up to `limit` occurrences."""
+    total = 0
+    while limit is None or total < limit:
+        size = BATCH if limit is None else min(BATCH, limit - total)
+        rows = oldest_rows(jobs, size)
+        with transaction.atomic():
+            count = sum(_delete_old(jobs, rows, wait=True).values())
+            record(count)
+        total += count
+        progress(count)
+        if len(rows) < size:
+            return PruneResult(total)
+        jobs = _after(jobs, rows[-1])
+    return PruneResult(total, more=bool(oldest_rows(jobs, 1)))
+
+
+def _after(jobs: Sequence[JobCutoff], row: OldRow) -> list[JobCutoff]:
+    """What is left of the jobs after that row."""
+    rest = [job for job in jobs if job.job_id >= row.job_id]
+    return [
+        replace(job, since=row.scheduled_for, after=row.id) if job.job_id == row.job_id else job
+        for job in rest
+    ]
+
+
+# -- deletion -------------------------------------------------------------------------------------------
+
+
+def _delete_old(jobs: Iterable[JobCutoff], rows: Sequence[OldRow], *, wait: bool) -> dict[UUID, int]:
+    """Delete those of the rows that may go, and return how many by job. Call in a transaction.
+
+    `wait`: whether to wait for jobs that another process prunes, or to leave them out.
+    """
+    cutoffs = {job.job_id: job.cutoff for job in jobs}
+    expired = [row for row in rows if row.is_expired(cutoffs[row.job_id])]
+    if not expired:
+        return {}
+    locked_jobs = _lock_jobs({row.job_id for row in expired}, wait=wait)
+    locked = _lock_occurrences([row.id for row in expired if row.job_id in locked_jobs], wait=wait)
+    ids = locked - with_dead_letters(locked)
+    deletable = [row for row in expired if row.id in ids]
+    if deletable:
+        _add_to_tallies(_count(ids))
+        _advance(locked_jobs, deletable)
+        _delete(ids)
+    return dict(Sums(row.job_id for row in deletable))
+
+
+def _lock_jobs(jobs: Collection[UUID], *, wait: bool) -> dict[UUID, Pruned]:
+    """Lock the `Pruned` rows of the jobs, creating missing ones first."""
+    rows = Pruned.objects.filter(job__any=jobs).order_by("job_id")
+    missing = set(jobs) - set(rows.values_list("job_id", flat=True))
+    if missing:
+        created = Job.objects.filter(id__any=missing).order_by("id").values_list("id", "created_at")
+        first = [Pruned(job_id=job, until=at) for job, at in created]
+        Pruned.objects.bulk_create(first, ignore_conflicts=True)
+    return {row.job_id: row for row in rows.select_for_update(skip_locked=not wait)}
+
+
+def _lock_occurrences(ids: Collection[UUID], *, wait: bool) -> set[UUID]:
+    """Lock the rows that still exist: the previous holder of the job may have deleted some.
+
+    Locked before looking for rows that refer to them: see `punctual.occurrences.parents`.
+    """
+    rows = Occurrence.objects.filter(id__any=ids).order_by("id").select_for_update(skip_locked=not wait)
+    return set(rows.values_list("id", flat=True))
+
+
+def _count(ids: Collection[UUID]) -> Sums[Key]:
+    occurrences = Occurrence.objects.filter(id__any=ids).order_by()
+    recovered = occurrences.filter(cause=Cause.RECOVERY)
+    attempts = Attempt.objects.filter(run__occurrence__any=ids).order_by()
+    sums: Sums[Key] = Sums()
+    _add(sums, Counter.OCCURRENCES, occurrences.values_list("job_id", "state").annotate(Sum("instants")))
+    _add(sums, Counter.RECOVERIES, recovered.values_list("job_id", "config__recovery").annotate(Count("pk")))
+    of_tasks = attempts.values_list("run__occurrence__job_id", "run__task__name", "state")
+    _add(sums, Counter.ATTEMPTS, of_tasks.annotate(Count("pk")))
+    return sums
+
+
+def _add(sums: Sums[Key], counter: Counter, rows: Iterable[Any]) -> None:
+    for job, *names, count in rows:
+        task = names[0] if len(names) > 1 else ""
+        sums[job, counter, task, names[-1] or "unknown"] += count
+
+
+def _add_to_tallies(sums: Sums[Key]) -> None:
+    """Keep one tally per key, however often a job is pruned: each scrape of the metrics sums all of them."""
+    jobs = {job for job, *_ in sums}
+    tallies = list(Tally.objects.filter(counter__in=Counter.values, job__any=jobs))
+    for tally in tallies:
+        sums[tally.job_id, tally.counter, tally.task, tally.label] += tally.count
+    Tally.objects.filter(pk__in=[tally.pk for tally in tallies]).delete()
+    Tally.objects.bulk_create(
+        Tally(job_id=job, counter=counter, task=task, label=label, count=count)
+        for (job, counter, task, label), count in sorted(sums.items())
+    )
+
+
+def _advance(locked_jobs: Mapping[UUID, Pruned], rows: Iterable[OldRow]) -> None:
+    """Record how far each job is pruned; never move back."""
+    last: dict[UUID, datetime] = {}
+    for row in rows:
+        last[row.job_id] = max(row.last_instant, last.get(row.job_id, row.last_instant))
+    advanced = [locked_jobs[job] for job, until in last.items() if locked_jobs[job].until < until]
+    for pruned in advanced:
+        pruned.until = last[pruned.job_id]
+    Pruned.objects.bulk_update(advanced, ["until"])
+
+
+def _delete(ids: Collection[UUID]) -> None:
+    """Delete dependent rows first, without loading any. Replays keep running; their `parent` becomes NULL."""
+    for rows in (
+        Attempt.objects.filter(run__occurrence__any=ids),
+        TaskRun.objects.filter(occurrence__any=ids),
+        IdempotencyKey.objects.filter(occurrence__any=ids),
+    ):
+        rows._raw_delete(rows.db)  # noqa: SLF001 - Django's own fast path; nothing refers to these
+    Occurrence.objects.filter(parent__any=ids).update(parent=None)
+    occurrences = Occurrence.objects.filter(id__any=ids)
+    occurrences._raw_delete(occurrences.db)  # noqa: SLF001

@@ -1,120 +1,120 @@
-"""Finished occurrences → new, linked ones that run again (REC-4).
+"""Run finished occurrences again, as new occurrences linked to them (REC-4).
 
-The new id follows from the parent and the request's key, so asking twice with one key (a double
-click, a command that was repeated) makes it once, and another key makes another one. What is made
-goes through the normal doors: pools hold it, and an occurrence under way makes it wait. Many run in the
-order they are given in.
+The id of a replay follows from its parent and the key of the request: a request that is repeated with the
+same key (a double click, a command that was run again) creates nothing new. Replays are fired like any other
+occurrence, so pools and overlap policies apply. Replays of one request start in the order of the given ids.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from jobs.models import Job, Origin
-from jobs.scheduling import job_config
-from occurrences.keeping import kept
-from occurrences.materialize import create_missing, new_occurrence
-from occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
-from occurrences.states import OCCURRENCE_FINAL, RunState
-from recovery.audit import Asked, audited
-from recovery.models import Action
+from punctual.jobs.config.cascade import job_config
+from punctual.jobs.errors import DefinitionError
+from punctual.jobs.models import Job, Origin
+from punctual.occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
+from punctual.occurrences.parents import lock_parents
+from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
+from punctual.occurrences.states import OCCURRENCE_FINAL, OccurrenceState, RunState
+from punctual.recovery.requester import Record, Requester, unrecorded
+from punctual.recovery.time_range import TimeRange
 
 BATCH = 500
-NOT_DONE = (RunState.DLQ, RunState.CANCELED)
+MAX_IN_RANGE = 10_000
+NOT_SUCCEEDED = (RunState.DLQ, RunState.CANCELED)
 MICROSECOND = timedelta(microseconds=1)
 Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """`refused`: under way, a range, of a removed job, or without a task that failed."""
+    """`refused`: not finished, a range of instants, of a removed job, or without a failed task."""
 
-    made: tuple[UUID, ...] = ()
+    created: tuple[UUID, ...] = ()
     refused: int = 0
 
 
 def replay(  # noqa: PLR0913 - one request
     ids: Iterable[UUID],
     *,
-    asked: Asked,
+    requester: Requester,
     now: datetime,
     failed_only: bool = False,
     key: str | None = None,
-    told: Mapping[str, Any] | None = None,
+    record: Record = unrecorded,
     progress: Progress = lambda _count: None,
 ) -> Replayed:
-    """`failed_only` runs the tasks that did not succeed; `key` identifies the request, and `told` is for
-    the audit: the filter that chose the ids."""
+    """`failed_only` repeats only the tasks that did not succeed; `key` identifies the request."""
     request = key or str(uuid4())
     order = {id_: place for place, id_ in enumerate(dict.fromkeys(ids))}
-    named = told or {"of": [str(id_) for id_ in order]}
-    details = {"key": request, "failed_only": failed_only, **named}
-    made: list[UUID] = []
-    with audited(Action.REPLAY, asked, now=now, details=details) as entry:
-        for batch in batches(order):
-            with transaction.atomic():
-                rows = [
-                    again(parent, tasks, asked, now, uuid5(parent.id, f"replay:{request}"))
-                    for parent, tasks in _repeatable(_parents(batch, order), failed_only=failed_only)
-                ]
-                for row in rows:
-                    row.run_at += order[_parent(row)] * MICROSECOND
-                entry.add(create_missing(rows))
-            made += [row.id for row in rows]
-            progress(len(batch))
-    return Replayed(tuple(made), refused=len(order) - len(made))
+    created: list[UUID] = []
+    for batch in batches(order):
+        with transaction.atomic():
+            rows = [
+                new_replay(parent, tasks, requester, now, uuid5(parent.id, f"replay:{request}"))
+                for parent, tasks in _tasks_to_replay(_parents(batch, order), failed_only=failed_only)
+            ]
+            for row in rows:
+                row.run_at += order[_parent_id(row)] * MICROSECOND
+            record(create_missing(rows))
+        created += [row.id for row in rows]
+        progress(len(batch))
+    return Replayed(tuple(created), refused=len(order) - len(created))
 
 
 def _parents(ids: Collection[UUID], order: Mapping[UUID, int]) -> list[Occurrence]:
-    """In the order asked for. Kept, so that nobody prunes what the new ones are about to refer to."""
-    rows = Occurrence.objects.filter(id__any=kept(ids)).select_related("job")
+    """The occurrences in the given order, locked so that pruning cannot delete them."""
+    rows = Occurrence.objects.filter(id__any=lock_parents(ids)).select_related("job")
     return sorted(rows, key=lambda row: order[row.id])
 
 
-def _parent(row: Occurrence) -> UUID:
-    assert row.parent_id is not None  # noqa: S101 - `again` sets it
+def _parent_id(row: Occurrence) -> UUID:
+    assert row.parent_id is not None  # noqa: S101 - `new_replay` sets it
     return row.parent_id
 
 
 def replayable(rows: OccurrenceQuerySet, *, failed_only: bool = False) -> OccurrenceQuerySet:
-    """Over, one instant, of a job that still exists, and with a task that failed if only those are wanted."""
-    over = rows.filter(state__in=OCCURRENCE_FINAL, spans_until=None, job__removed_at=None)
-    ours = over.exclude(job__origin=Origin.POLLING)
-    return ours.filter(Exists(_failed().filter(occurrence=OuterRef("pk")))) if failed_only else ours
+    """Finished, one instant, of a job that still exists; with `failed_only` also with a task that failed."""
+    finished = rows.filter(state__in=OCCURRENCE_FINAL, spans_until=None, job__removed_at=None)
+    planned = finished.exclude(job__origin=Origin.POLLING)
+    return (
+        planned.filter(Exists(_failed_runs().filter(occurrence=OuterRef("pk")))) if failed_only else planned
+    )
 
 
-def _failed() -> TaskRunQuerySet:
-    return TaskRun.objects.filter(state__in=NOT_DONE, task__retired_at=None)
+def _failed_runs() -> TaskRunQuerySet:
+    return TaskRun.objects.filter(state__in=NOT_SUCCEEDED, task__retired_at=None)
 
 
-def _repeatable(
+def _tasks_to_replay(
     parents: Sequence[Occurrence], *, failed_only: bool
 ) -> Iterator[tuple[Occurrence, list[UUID] | None]]:
-    wanted = Occurrence.objects.filter(id__any=[row.id for row in parents])
-    allowed = set(replayable(wanted).values_list("id", flat=True))
+    """Each occurrence that may be replayed, with the ids of its tasks to run; None for all of them."""
+    rows = Occurrence.objects.filter(id__any=[row.id for row in parents])
+    allowed = set(replayable(rows).values_list("id", flat=True))
     failed = _failed_tasks(parents) if failed_only else {}
     for parent in parents:
         if parent.id not in allowed:
             continue
         if not failed_only:
-            # A replay of a part repeats that part.
+            # The replay of an occurrence that ran only some tasks runs the same tasks.
             yield parent, [UUID(id_) for id_ in parent.only_tasks] if parent.only_tasks else None
         elif parent.id in failed:
             yield parent, failed[parent.id]
 
 
 def _failed_tasks(parents: Sequence[Occurrence]) -> dict[UUID, list[UUID]]:
-    rows = _failed().filter(occurrence__any=[row.id for row in parents]).order_by("position")
-    found: dict[UUID, list[UUID]] = {}
-    for owner, task in rows.values_list("occurrence_id", "task_id"):
-        found.setdefault(owner, []).append(task)
-    return found
+    rows = _failed_runs().filter(occurrence__any=[row.id for row in parents]).order_by("position")
+    tasks: dict[UUID, list[UUID]] = {}
+    for occurrence, task in rows.values_list("occurrence_id", "task_id"):
+        tasks.setdefault(occurrence, []).append(task)
+    return tasks
 
 
 def batches(ids: Iterable[UUID]) -> Iterator[list[UUID]]:
@@ -123,12 +123,12 @@ def batches(ids: Iterable[UUID]) -> Iterator[list[UUID]]:
         yield batch
 
 
-def again(
-    parent: Occurrence, tasks: Collection[UUID] | None, asked: Asked, now: datetime, id_: UUID
+def new_replay(
+    parent: Occurrence, tasks: Collection[UUID] | None, requester: Requester, now: datetime, id_: UUID
 ) -> Occurrence:
-    """The row of a repetition; unsaved."""
+    """An unsaved occurrence that repeats `parent`."""
     job: Job = parent.job
-    made = new_occurrence(
+    row = new_occurrence(
         job,
         job_config(job, parent.overrides),
         scheduled_for=parent.scheduled_for,
@@ -140,8 +140,51 @@ def again(
         overrides=parent.overrides,
         covers=parent.covers,
         only_tasks=None if tasks is None else [str(task) for task in tasks],
-        requested_by=asked.by[:200],
-        request_reason=asked.reason[:500],
+        requested_by=requester.by[:200],
+        request_reason=requester.reason[:500],
     )
-    made.id = id_
-    return made
+    row.id = id_
+    return row
+
+
+# -- the occurrences of a job in a range of time --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RangeSelection:
+    """`ids` in order of instants, the count of each state, and the number of `others` that are left out."""
+
+    ids: tuple[UUID, ...]
+    states: Counter[str]
+    others: int
+
+
+def select_range(
+    job: Job, span: TimeRange, *, failed_only: bool, seen: datetime, now: datetime, limit: int = MAX_IN_RANGE
+) -> RangeSelection:
+    """The occurrences in the range that a replay would repeat; a range of more than `limit` is refused.
+
+    Occurrences that finished after `seen` are left out: the operator confirmed the count of that moment.
+    """
+    span.check(now)
+    rows = Occurrence.objects.filter(job=job, scheduled_for__range=(span.since, span.until))
+    ids = list(rows.order_by("scheduled_for", "id").values_list("id", flat=True)[: limit + 1])
+    if len(ids) > limit:
+        reason = f"the range holds more than {limit:,} occurrences; choose a shorter one"
+        raise DefinitionError("to", span.until.isoformat(), reason)
+    finished = Occurrence.objects.filter(id__any=ids, finished_at__lte=seen)
+    originals = originals_to_replay(finished, failed_only=failed_only).order_by("scheduled_for", "id")
+    selected = list(originals.values_list("id", "state"))
+    states = Counter(state for _, state in selected)
+    return RangeSelection(tuple(id_ for id_, _ in selected), states, others=len(ids) - len(selected))
+
+
+def originals_to_replay(rows: OccurrenceQuerySet, *, failed_only: bool) -> OccurrenceQuerySet:
+    """Leave out replays, and, with `failed_only`, failures that a later replay completed."""
+    originals = replayable(rows, failed_only=failed_only).exclude(cause=Cause.REPLAY)
+    if not failed_only:
+        return originals
+    completed = Occurrence.objects.filter(
+        parent=OuterRef("pk"), cause=Cause.REPLAY, state=OccurrenceState.COMPLETED
+    )
+    return originals.filter(~Exists(completed))

@@ -1,127 +1,146 @@
-"""Finished occurrences older than their job's retention → deleted, counted first (REC-6).
+"""Find the finished occurrences that are older than their job's retention (REC-6).
 
-Beats do it by themselves, a few rows at a time (`pruning`); this is for whoever will not wait. An
-instant does not come back: the cursor has passed it. Dead letters nobody has dealt with stay.
+A search continues after the row it looked at last. Rows that must stay, such as unresolved dead letters, are
+looked at once per round and passed, so a step costs no more than its rows and one index lookup per job.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from itertools import groupby
+from operator import attrgetter, or_
+from typing import NamedTuple
+from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db import connection
+from django.db.models import Exists, OuterRef, Q
 
-from jobs.errors import PunctualError
-from jobs.models import Job
-from jobs.scheduling import job_config
-from occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
-from occurrences.states import OCCURRENCE_FINAL
-from recovery.audit import Asked, Entry, audited
-from recovery.erasing import dead_letters_of, erase
-from recovery.models import Action
-from recovery.oldest import Keeps, Old, oldest
+from punctual.jobs.config.cascade import job_config
+from punctual.jobs.errors import PunctualError
+from punctual.jobs.models import Job
+from punctual.occurrences.database.vendor import is_postgresql
+from punctual.occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
+from punctual.occurrences.states import OCCURRENCE_FINAL
 
-BATCH = 1000
-Progress = Callable[[int], object]
+COLUMNS = ("id", "job_id", "scheduled_for", "spans_until", "state", "finished_at", "finalized_at")
+FIRST_INSTANT, FIRST_ID = datetime(1, 1, 2, tzinfo=UTC), UUID(int=0)
+
+# LATERAL: the index is searched once per job, and the statement ends with the last row it may read,
+# whatever the planner estimates about the number of old rows.
+OLDEST = f"""
+SELECT {", ".join(f"old.{name}" for name in COLUMNS)}
+FROM unnest(%s::uuid[], %s::timestamptz[], %s::timestamptz[], %s::uuid[])
+     WITH ORDINALITY AS job (job_id, cutoff, since, after, place)
+CROSS JOIN LATERAL (
+    SELECT {", ".join(COLUMNS)} FROM {Occurrence._meta.db_table}
+    WHERE job_id = job.job_id AND scheduled_for < job.cutoff
+      AND scheduled_for >= job.since AND (scheduled_for, id) > (job.since, job.after)
+    ORDER BY scheduled_for, id LIMIT %s
+) AS old
+ORDER BY job.place, old.scheduled_for, old.id LIMIT %s
+"""  # noqa: S608 - our own constants
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One job's retention, applied. `more`: there is more, and nobody wanted all of it."""
+class JobCutoff:
+    """A job and the instant before which its finished occurrences may be deleted.
 
-    job: str
+    `since` and `after` are the instant and the id of the row looked at last.
+    """
+
+    job_id: UUID
     cutoff: datetime
-    pruned: int
-    more: bool = False
+    since: datetime = FIRST_INSTANT
+    after: UUID = FIRST_ID
+
+
+class OldRow(NamedTuple):
+    id: UUID
+    job_id: UUID
+    scheduled_for: datetime
+    spans_until: datetime | None
+    state: str
+    finished_at: datetime | None
+    finalized_at: datetime | None
+
+    def is_expired(self, cutoff: datetime) -> bool:
+        """Whether it finished before the cutoff and its hooks were called; only a dead letter can keep it."""
+        ended = self.finished_at is not None and self.finished_at < cutoff
+        return ended and self.finalized_at is not None and self.state in OCCURRENCE_FINAL
+
+    @property
+    def last_instant(self) -> datetime:
+        return self.spans_until or self.scheduled_for
 
 
 def cutoff_of(job: Job, now: datetime) -> datetime | None:
-    """None: the job keeps everything."""
+    """The instant before which finished occurrences may go; None when the job keeps everything."""
     try:
         retention = job_config(job).retention
         return None if retention is None else now - retention
-    except PunctualError:  # what is wrong with it is recorded by planning; nothing is deleted on a guess
+    except PunctualError:  # planning records the invalid configuration; nothing is deleted on a guess
         return None
 
 
-def keeping(jobs: Iterable[Job], now: datetime) -> list[Keeps]:
-    """Those of them that do not keep everything."""
+def job_cutoffs(jobs: Iterable[Job], now: datetime) -> list[JobCutoff]:
+    """Cutoffs of those jobs that do not keep everything."""
     cutoffs = ((job, cutoff_of(job, now)) for job in jobs)
-    return [Keeps(job.id, cutoff) for job, cutoff in cutoffs if cutoff is not None]
+    return [JobCutoff(job.id, cutoff) for job, cutoff in cutoffs if cutoff is not None]
 
 
-def prune(
-    job: Job,
-    *,
-    asked: Asked,
-    now: datetime,
-    most: int | None = None,
-    progress: Progress = lambda _count: None,
-) -> Kept | None:
-    """None: the job keeps everything. Safe beside beats, workers and other prunes; `most` ends it early."""
-    cutoff = cutoff_of(job, now)
-    if cutoff is None:
-        return None
-    told = {"job": job.name, "older_than": cutoff.isoformat()}
-    with audited(Action.PRUNE, asked, now=now, details=told) as entry:
-        done = prune_jobs([Keeps(job.id, cutoff)], entry=entry, most=most, progress=progress)
-    return Kept(job.name, cutoff, done.pruned, more=done.more)
+def oldest_rows(jobs: Sequence[JobCutoff], limit: int) -> list[OldRow]:
+    """The oldest rows in order of `jobs`, which must be sorted by id, and of the rows' instants."""
+    if not jobs:
+        return []
+    return _lateral(jobs, limit) if is_postgresql(connection) else _portable(jobs, limit)
 
 
-@dataclass(frozen=True)
-class Gone:
-    pruned: int
-    more: bool = False
+def _lateral(jobs: Sequence[JobCutoff], limit: int) -> list[OldRow]:
+    arrays = [[getattr(job, name) for job in jobs] for name in ("job_id", "cutoff", "since", "after")]
+    with connection.cursor() as cursor:
+        cursor.execute(OLDEST, [*arrays, limit, limit])
+        return [OldRow(*row) for row in cursor.fetchall()]
 
 
-def prune_jobs(
-    jobs: Sequence[Keeps],
-    *,
-    entry: Entry,
-    most: int | None = None,
-    progress: Progress = lambda _count: None,
-) -> Gone:
-    """A part of the request that `entry` is about; `jobs` in the order of their ids."""
-    cutoffs = {one.job_id: one.cutoff for one in jobs}
-    total = 0
-    while most is None or total < most:
-        size = BATCH if most is None else min(BATCH, most - total)
-        rows = oldest(jobs, size)
-        gone = _erased([row for row in rows if row.over(cutoffs[row.job_id])], entry)
-        total += gone
-        progress(gone)
-        if len(rows) < size:
-            return Gone(total)
-        jobs = from_row(jobs, rows[-1])
-    return Gone(total, more=bool(oldest(jobs, 1)))
+def _portable(jobs: Sequence[JobCutoff], limit: int) -> list[OldRow]:
+    rows = Occurrence.objects.filter(reduce(or_, _terms(jobs))).order_by("job_id", "scheduled_for", "id")
+    return [OldRow(*row) for row in rows.values_list(*COLUMNS)[:limit]]
 
 
-def _erased(rows: Sequence[Old], entry: Entry) -> int:
-    with transaction.atomic():
-        done = sum(erase(rows, waits=True).values())
-        entry.add(done)
-    return done
-
-
-def from_row(jobs: Sequence[Keeps], row: Old) -> list[Keeps]:
-    """What is left of them after that row."""
-    rest = [one for one in jobs if one.job_id >= row.job_id]
+def _terms(jobs: Sequence[JobCutoff]) -> list[Q]:
+    """One term per cutoff instead of one per job: most jobs have the same retention."""
+    begun = [job for job in jobs if job.since != FIRST_INSTANT]
+    whole = sorted((job for job in jobs if job.since == FIRST_INSTANT), key=attrgetter("cutoff"))
     return [
-        replace(one, since=row.scheduled_for, after=row.id) if one.job_id == row.job_id else one
-        for one in rest
+        *(
+            Q(job__any=[job.job_id for job in group], scheduled_for__lt=cutoff)
+            for cutoff, group in groupby(whole, key=attrgetter("cutoff"))
+        ),
+        *(
+            Q(job=job.job_id, scheduled_for__lt=job.cutoff)
+            & (Q(scheduled_for__gt=job.since) | Q(scheduled_for=job.since, id__gt=job.after))
+            for job in begun
+        ),
     ]
 
 
+def with_dead_letters(ids: Iterable[UUID]) -> set[UUID]:
+    """Those of the occurrences that must stay because a dead letter of theirs is unresolved."""
+    dead = TaskRun.objects.dead().filter(occurrence__any=list(ids)).order_by()
+    return set(dead.values_list("occurrence_id", flat=True))
+
+
 def prunable(job: Job, cutoff: datetime) -> OccurrenceQuerySet:
-    """What would go, all of it: ask for it where waiting is no matter, or bound it."""
+    """Every occurrence of the job that may go. Unbounded: slice it where the answer must be fast."""
     rows = Occurrence.objects.filter(job=job, scheduled_for__lt=cutoff, state__in=OCCURRENCE_FINAL)
     dead = TaskRun.objects.dead().filter(occurrence=OuterRef("pk"))
     return rows.filter(~Exists(dead), finished_at__lt=cutoff, finalized_at__isnull=False)
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """How many rows would go, of so many looked at; `more`: there are rows nobody looked at."""
+class PrunePreview:
+    """How many of the rows looked at would go; `more` when there are rows beyond the limit."""
 
     count: int = 0
     more: bool = False
@@ -130,17 +149,17 @@ class Outlook:
     last: datetime | None = None
 
 
-def outlook(jobs: Sequence[Keeps], most: int) -> Outlook:
-    """At the price of `most` rows at most, however many there are."""
-    cutoffs = {one.job_id: one.cutoff for one in jobs}
-    rows = oldest(jobs, most)
-    over = [row for row in rows if row.over(cutoffs[row.job_id])]
-    dead = dead_letters_of(row.id for row in over)
-    going = [row for row in over if row.id not in dead]
-    return Outlook(
-        count=len(going),
-        more=len(rows) == most,
-        jobs=len({row.job_id for row in going}),
-        first=min((row.scheduled_for for row in going), default=None),
-        last=max((row.reached for row in going), default=None),
+def preview_pruning(jobs: Sequence[JobCutoff], limit: int) -> PrunePreview:
+    """Look at `limit` rows at most."""
+    cutoffs = {job.job_id: job.cutoff for job in jobs}
+    rows = oldest_rows(jobs, limit)
+    expired = [row for row in rows if row.is_expired(cutoffs[row.job_id])]
+    dead = with_dead_letters(row.id for row in expired)
+    deletable = [row for row in expired if row.id not in dead]
+    return PrunePreview(
+        count=len(deletable),
+        more=len(rows) == limit,
+        jobs=len({row.job_id for row in deletable}),
+        first=min((row.scheduled_for for row in deletable), default=None),
+        last=max((row.last_instant for row in deletable), default=None),
     )

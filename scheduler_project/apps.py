@@ -1,4 +1,4 @@
-"""Registers the composition root with Django, so that `manage.py up` is found."""
+"""Register the platform with Django, so that it finds `manage.py up`."""
 
 from django.apps import AppConfig
 

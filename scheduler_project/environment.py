@@ -1,4 +1,7 @@
-"""Environment variables → typed values; what is missing or malformed is named in one line."""
+"""Read environment variables as typed values.
+
+A missing or malformed variable raises ImproperlyConfigured with one line that names it.
+"""
 
 import hashlib
 import os
@@ -13,15 +16,16 @@ from typing import Any
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from schedules.durations import parse_duration
+from punctual.schedules.durations import parse_duration
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
-BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "amqp", "amqps", "sentinel")
+REDIS_SCHEMES = ("redis", "rediss", "redis+socket")
+BROKER_SCHEMES = (*REDIS_SCHEMES, "amqp", "amqps", "sentinel")
 DATABASE_SCHEMES = ("postgres", "postgresql", "sqlite")
 LOG_FORMATS = ("plain", "json")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-LONGEST_SOCKET_PATH = 100  # the kernel's limit is 107 bytes; valkey appends nothing, we keep a margin
+MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 107
 
 
 def flag(env: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -41,12 +45,13 @@ def number(env: Mapping[str, str], name: str, *, default: int) -> int:
     return int(text)
 
 
-def span(env: Mapping[str, str], name: str, *, default: str) -> timedelta:
-    text = env.get(name, default)
-    found = parse_duration(text)
-    if not found:
-        raise ImproperlyConfigured(f"{name}={text!r}: expected a duration such as 30s, 5m or 1h30m")
-    return found
+def span(env: Mapping[str, str], name: str, *, default: timedelta) -> timedelta:
+    if name not in env:
+        return default
+    duration = parse_duration(env[name])
+    if not duration:
+        raise ImproperlyConfigured(f"{name}={env[name]!r}: expected a duration such as 30s, 5m or 1h30m")
+    return duration
 
 
 def log_level(env: Mapping[str, str]) -> str:
@@ -57,14 +62,14 @@ def log_level(env: Mapping[str, str]) -> str:
 
 
 def log_format(env: Mapping[str, str]) -> str:
-    found = env.get("LOG_FORMAT", LOG_FORMATS[0]).lower()
-    if found not in LOG_FORMATS:
-        raise ImproperlyConfigured(f"LOG_FORMAT={found!r}: expected one of {', '.join(LOG_FORMATS)}")
-    return found
+    name = env.get("LOG_FORMAT", LOG_FORMATS[0]).lower()
+    if name not in LOG_FORMATS:
+        raise ImproperlyConfigured(f"LOG_FORMAT={name!r}: expected one of {', '.join(LOG_FORMATS)}")
+    return name
 
 
 def apps(env: Mapping[str, str]) -> list[str]:
-    """PUNCTUAL_APPS: the packages whose `jobs` modules are discovered."""
+    """Return PUNCTUAL_APPS: the packages whose `jobs` modules are discovered."""
     names = words(env, "PUNCTUAL_APPS")
     for name in names:
         if not _importable(name):
@@ -84,7 +89,7 @@ def words(env: Mapping[str, str], name: str, *, default: str = "") -> list[str]:
 
 
 def secret_key(env: Mapping[str, str], var: Path, *, embedded: bool) -> str:
-    """SECRET_KEY; on the embedded default a key made once and kept beside the database."""
+    """Return SECRET_KEY; the embedded default generates a key once and keeps it beside the database."""
     if key := env.get("SECRET_KEY"):
         return key
     if not embedded:
@@ -92,7 +97,7 @@ def secret_key(env: Mapping[str, str], var: Path, *, embedded: bool) -> str:
     path = var / "secret_key"
     var.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        # Several processes may start at once: each writes its own file, the first link wins.
+        # Processes that start at the same time each write a file of their own; the first link wins.
         draft = var / f".secret_key.{os.getpid()}"
         draft.touch(mode=0o600)
         draft.write_text(secrets.token_urlsafe(64))
@@ -106,7 +111,7 @@ def secret_key(env: Mapping[str, str], var: Path, *, embedded: bool) -> str:
 
 
 def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
-    """DATABASE_URL → Django's DATABASES entry, tuned for the engine it names."""
+    """Return Django's DATABASES entry for DATABASE_URL, tuned for its engine."""
     url = env.get("DATABASE_URL") or f"sqlite:///{var / 'punctual.sqlite3'}"
     scheme = url.partition(":")[0]
     if scheme not in DATABASE_SCHEMES:
@@ -121,8 +126,8 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
         ) from None
     options = dict(entry.get("OPTIONS", {}))
     if scheme == "sqlite":
-        # WAL lets readers go on beside the one writer; IMMEDIATE takes the write lock at BEGIN, so a
-        # transaction waits its turn (busy timeout) instead of failing halfway with "database is locked".
+        # WAL: readers do not block the writer. IMMEDIATE takes the write lock at BEGIN: a transaction waits
+        # for it (busy timeout) instead of failing halfway with "database is locked".
         options |= {
             "transaction_mode": "IMMEDIATE",
             "timeout": 30,
@@ -131,10 +136,10 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
         if not env.get("DATABASE_URL"):
             var.mkdir(parents=True, exist_ok=True)
     else:
-        # Only statements of ours that say so are prepared; Django's own are sent as text, as ever.
+        # For statements that ask for it, in punctual.occurrences; Django's own are never prepared.
         options["prepare_threshold"] = 2 if flag(env, "DATABASE_PREPARE", default=True) else None
         options["connect_timeout"] = number(env, "DATABASE_CONNECT_TIMEOUT", default=5)
-        # A server that vanished without a word must not keep a worker waiting for hours.
+        # Detect a server that vanished without closing the connection, within about a minute.
         options |= {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
         if flag(env, "DATABASE_POOL", default=False):
             options["pool"] = {
@@ -142,7 +147,7 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
                 "max_size": number(env, "DATABASE_POOL_SIZE", default=8),
                 "timeout": number(env, "DATABASE_CONNECT_TIMEOUT", default=5),
             }
-    # A pool keeps connections itself; Django must then hand each one back after every request.
+    # With a pool, Django has to return the connection after every request.
     return entry | {
         "OPTIONS": options,
         "CONN_MAX_AGE": 0 if "pool" in options else 600,
@@ -151,9 +156,9 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
 
 
 def embedded_socket(var: Path) -> Path:
-    """Where the bundled broker listens; a deep checkout gets a short path in the temp folder."""
+    """Return the socket of the bundled broker; a short path in the temp folder if `var` is too deep."""
     path = var / "broker.sock"
-    if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
+    if len(str(path).encode()) <= MAX_SOCKET_PATH:
         return path
     digest = hashlib.sha256(str(var).encode()).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"punctual-{os.getuid()}-{digest}" / "broker.sock"
@@ -167,8 +172,19 @@ def broker_url(env: Mapping[str, str], var: Path) -> str:
     return url
 
 
+def broker_options(env: Mapping[str, str], url: str) -> dict[str, Any]:
+    if url.partition(":")[0] in REDIS_SCHEMES:
+        return {
+            "socket_timeout": 5,
+            "socket_connect_timeout": 3,
+            "visibility_timeout": number(env, "BROKER_VISIBILITY_TIMEOUT", default=3600),
+        }
+    # Have RabbitMQ confirm each message. Otherwise "accepted" would only mean "written to a socket".
+    return {"confirm_publish": True}
+
+
 def result_url(env: Mapping[str, str], broker: str) -> str | None:
-    """Where chords count; without it (RabbitMQ alone) parallel runs go out as single messages."""
+    """Return the store that counts chords; without one (RabbitMQ alone) every run is a message of its own."""
     if url := env.get("RESULT_URL"):
         return url
     return None if broker.startswith("amqp") else broker

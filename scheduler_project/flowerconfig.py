@@ -1,10 +1,10 @@
-"""Flower's configuration file: it takes every name below that is one of its options."""
+"""Flower's configuration file: Flower takes every name below that is one of its options."""
 
 import os
 
 from tornado.options import options
 
-from scheduler_project.flower import defaults, demand_login
+from scheduler_project.flower import defaults, require_login
 
-demand_login(options)
+require_login(options)
 globals().update(defaults(os.environ))

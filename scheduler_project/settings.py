@@ -1,10 +1,11 @@
-"""Environment → Django and Celery settings. Safe by default; see docs/operations.md for every name."""
+"""Settings of Django and Celery, from environment variables; docs/operations.md lists every variable."""
 
 import os
 from pathlib import Path
 
 from django.templatetags.static import static
 
+from punctual.conf import Settings as PunctualSettings
 from scheduler_project import environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -22,7 +23,7 @@ DATABASES = {"default": environment.database(os.environ, VAR_DIR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
-    "console",  # before the theme: its templates add the counters to every page
+    "punctual.console",
     "unfold",
     "unfold.contrib.filters",
     "django.contrib.admin",
@@ -32,18 +33,13 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_celery_beat",
-    "jobs",
-    "occurrences",
-    "execution",
-    "recovery",
-    "beat",
-    "polling",
+    "punctual",
     "scheduler_project",
     *environment.apps(os.environ),
 ]
 
 MIDDLEWARE = [
-    "console.probes.ProbeMiddleware",
+    "punctual.console.status.probes.ProbeMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -61,7 +57,7 @@ WSGI_APPLICATION = "scheduler_project.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [],
+        "DIRS": [Path(__file__).parent / "templates"],  # makes the console the admin of this platform
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -90,7 +86,7 @@ USE_I18N = False
 
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "static"
-# The embedded default serves the theme's files straight from the packages, without collectstatic.
+# The embedded default serves static files from the packages, without collectstatic.
 WHITENOISE_USE_FINDERS = EMBEDDED or DEBUG
 if not WHITENOISE_USE_FINDERS:
     STORAGES = {
@@ -98,7 +94,7 @@ if not WHITENOISE_USE_FINDERS:
         "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
     }
 
-# Plain HTTP is for the embedded default and for trusted networks that say so with HTTPS=off.
+# Plain HTTP only for the embedded default, or on request with HTTPS=off.
 HTTPS = environment.flag(os.environ, "HTTPS", default=not (EMBEDDED or DEBUG))
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
@@ -119,71 +115,63 @@ CELERY_TIMEZONE = "UTC"
 CELERY_TASK_SERIALIZER = "json"
 CELERY_RESULT_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-# The ledger is the truth: a message is acknowledged once its outcome is a row, and may come twice.
+# A message is acknowledged after its outcome was written. If it is delivered again, it claims nothing.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-# A process need not wait for the broker between two short runs. What a busy worker took ahead, it passes on.
+# Prefetching saves the round trip between two short runs; a busy worker gives prefetched messages back.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 4
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_EXPIRES = 3600
-# A result store that is down must not hold a tick: a chord is a fast path, never the truth.
+# A result store that is down must not block a tick: chords are an optimisation, the sweeper settles without.
 CELERY_RESULT_BACKEND_TRANSPORT_OPTIONS = {"retry_policy": {"timeout": 2.0}}
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# Events cost a worker 0.4 ms of processor time a run, a seventh of it; Flower asks for them while it runs.
+# Events cost a worker 0.4 ms of processor time per run, a seventh of it; Flower enables them while it runs.
 CELERY_WORKER_SEND_TASK_EVENTS = environment.flag(os.environ, "TASK_EVENTS", default=False)
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_max": 0.2}
-CELERY_BEAT_SCHEDULER = "beat.scheduler:Scheduler"
+CELERY_BEAT_SCHEDULER = "punctual.beat.celery_scheduler:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, object] = {}
-CELERY_BROKER_TRANSPORT_OPTIONS = (
-    {
-        "socket_timeout": 5,
-        "socket_connect_timeout": 3,
-        "visibility_timeout": environment.number(os.environ, "BROKER_VISIBILITY_TIMEOUT", default=3600),
-    }
-    if BROKER_URL.startswith("redis")
-    # RabbitMQ answers each message: without that, "accepted" would only mean "written to a socket".
-    else {"confirm_publish": True}
-)
+CELERY_BROKER_TRANSPORT_OPTIONS = environment.broker_options(os.environ, BROKER_URL)
 DJANGO_CELERY_BEAT_TZ_AWARE = True
 
-# How many attempts all workers together make at once: what is due is spread over that many messages.
-PUNCTUAL_WORKER_SLOTS = environment.number(os.environ, "WORKER_SLOTS", default=8)
-
-# Platform layer of the cascade; every job and task may override it. See docs/concepts.md.
-PUNCTUAL: dict[str, object] = {}
-
-# How long workers wait for what; see docs/operations.md.
-PUNCTUAL_LEASE = environment.span(os.environ, "PUNCTUAL_LEASE", default="30s")
-PUNCTUAL_KILL_AFTER = environment.span(os.environ, "PUNCTUAL_KILL_AFTER", default="5s")
-PUNCTUAL_CANCEL_GRACE = environment.span(os.environ, "PUNCTUAL_CANCEL_GRACE", default="10s")
-PUNCTUAL_SHUTDOWN_GRACE = environment.span(os.environ, "PUNCTUAL_SHUTDOWN_GRACE", default="30s")
-PUNCTUAL_LOST_AFTER = environment.span(os.environ, "PUNCTUAL_LOST_AFTER", default="30s")
+# The defaults are in punctual/conf.py. Every other key is the platform layer of the cascade, which jobs and
+# tasks may override; see docs/concepts.md.
+_defaults = PunctualSettings()
+PUNCTUAL: dict[str, object] = {
+    "worker_slots": environment.number(os.environ, "WORKER_SLOTS", default=_defaults.worker_slots),
+    "lease": environment.span(os.environ, "PUNCTUAL_LEASE", default=_defaults.lease),
+    "kill_after": environment.span(os.environ, "PUNCTUAL_KILL_AFTER", default=_defaults.kill_after),
+    "cancel_grace": environment.span(os.environ, "PUNCTUAL_CANCEL_GRACE", default=_defaults.cancel_grace),
+    "shutdown_grace": environment.span(
+        os.environ, "PUNCTUAL_SHUTDOWN_GRACE", default=_defaults.shutdown_grace
+    ),
+    "lost_after": environment.span(os.environ, "PUNCTUAL_LOST_AFTER", default=_defaults.lost_after),
+}
 
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "plain": {"()": "scheduler_project.log_lines.Plain"},
-        "json": {"()": "scheduler_project.log_lines.Json"},
+        "plain": {"()": "scheduler_project.log_format.Plain"},
+        "json": {"()": "scheduler_project.log_format.Json"},
     },
     "filters": {
-        "ids": {"()": "execution.logtail.RunIds"},
-        "without_secrets": {"()": "jobs.secrecy.WithoutSecrets"},
+        "ids": {"()": "punctual.execution.worker.log_tail.RunIdsFilter"},
+        "redaction": {"()": "punctual.jobs.redaction.RedactingFilter"},
     },
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": environment.log_format(os.environ),
-            "filters": ["ids", "without_secrets"],
+            "filters": ["ids", "redaction"],
         }
     },
     "root": {"handlers": ["console"], "level": environment.log_level(os.environ)},
     "loggers": {"celery.utils.functional": {"level": "WARNING"}},
 }
 
-# Indigo, weight by weight: calm beside the colours of states, and none of them.
+# Indigo, which no state uses.
 PRIMARY = {
     "50": "oklch(96.2% .018 272.314)",
     "100": "oklch(93% .034 272.788)",
@@ -204,13 +192,20 @@ UNFOLD = {
     "SITE_SYMBOL": "schedule",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [lambda _request: static("jobs/punctual.css")],
-    "SCRIPTS": [lambda _request: static("console/live.js"), lambda _request: static("jobs/choosing.js")],
+    "STYLES": [lambda _request: static("punctual_console/punctual.css")],
+    "SCRIPTS": [
+        lambda _request: static("punctual_console/live.js"),
+        lambda _request: static("punctual_console/selection.js"),
+    ],
     "SITE_FAVICONS": [
-        {"rel": "icon", "type": "image/svg+xml", "href": lambda _request: static("jobs/favicon.svg")},
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda _request: static("punctual_console/favicon.svg"),
+        },
     ],
     "COLORS": {"primary": PRIMARY},
-    "GLOBAL_CALLBACK": "console.context.everywhere",
-    "DASHBOARD_CALLBACK": "console.context.dashboard",
-    "SIDEBAR": {"show_all_applications": True, "navigation": "console.sidebar.navigation"},
+    "GLOBAL_CALLBACK": "punctual.console.site.page_context",
+    "DASHBOARD_CALLBACK": "punctual.console.site.dashboard",
+    "SIDEBAR": {"show_all_applications": True, "navigation": "punctual.console.site.navigation"},
 }

@@ -1,11 +1,11 @@
-"""HTTP requests → Django, for gunicorn."""
+"""The WSGI application that gunicorn serves."""
 
 import os
 
 from django.core.wsgi import get_wsgi_application
 
-# The web process serves threads and shares connections among them. Beats and worker processes have
-# one thread of work each; there a pool would only hide the server's own words behind a time-out.
+# The web process has several threads that share a pool of connections. Beats and worker processes have one
+# working thread each: there a pool would only replace the server's error message by a time-out.
 os.environ.setdefault("DATABASE_POOL", "on")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
 

@@ -1,19 +1,40 @@
-"""Schedule text in -> instants out: pure, exact, without a clock.
+"""Parse schedule texts and compute their instants. Standard library only: no Django, no clock.
+
+    from punctual import schedules
 
     schedules.parse("TZ=Europe/Berlin 0 9 * * MON-FRI").next_after(instant)
 
-Invariants of every kind:
-- `next_after` is exclusive and strictly later than its argument; results are UTC-aware.
-- `between(start, end)` is over (start, end] and equals repeated `next_after`.
+Invariants of every kind of schedule:
+- `next_after` is exclusive: its result is later than its argument, and aware in UTC.
+- `between(start, end)` covers (start, end] and equals repeated `next_after`.
 - Values are immutable; equal inputs give equal results on every machine.
-- Bad text raises a `ScheduleError` that names field, value and position, and nothing else.
+- Bad text raises a `ScheduleError` that carries field, value and position, and no other exception.
+- A schedule with no further instant returns None; it does not raise. (`posix.PosixCron` raises
+  `CronCalculationError` instead, as its specification demands.)
+
+| question | module |
+|---|---|
+| which kinds of text are there, how is one added? | `kinds` |
+| what does one kind accept? | `chronex`, `posix`, `iso8601`, `once`, `delay`, `krontab` |
+| how are starts spread over a window? | `kron` |
+| what happens at a daylight saving change? | `wall_clock` |
+| how is a schedule limited to a start and an end? | `bounds` |
+| how is a schedule shown to a person? | `explanation`, `description` (`english`), `findings` (lint) |
+| durations, instants, limits on text, errors | `durations`, `utc`, `text`, `errors` |
 """
 
-from schedules.bounds import Bounded, bounded
-from schedules.chronex import Expression, Options, Plan, TriggerDefinition, ValidationResult, validate
-from schedules.delay import FixedDelay
-from schedules.describe import describe
-from schedules.errors import (
+from punctual.schedules.bounds import Bounded, bound
+from punctual.schedules.chronex import (
+    Expression,
+    Options,
+    Plan,
+    TriggerDefinition,
+    ValidationResult,
+    validate,
+)
+from punctual.schedules.delay import FixedDelay
+from punctual.schedules.description import describe
+from punctual.schedules.errors import (
     ChronexError,
     CronCalculationError,
     DecisionError,
@@ -28,9 +49,9 @@ from schedules.errors import (
     UnknownKindError,
     UnknownZoneError,
 )
-from schedules.explain import Explanation, Fire, explain
-from schedules.lint import Finding, lint
-from schedules.registry import Schedule, kinds, parse, register
+from punctual.schedules.explanation import Explanation, Fire, explain
+from punctual.schedules.findings import Finding, lint
+from punctual.schedules.kinds import Schedule, kind_names, parse, register
 
 __all__ = [
     "Bounded",
@@ -57,10 +78,10 @@ __all__ = [
     "UnknownKindError",
     "UnknownZoneError",
     "ValidationResult",
-    "bounded",
+    "bound",
     "describe",
     "explain",
-    "kinds",
+    "kind_names",
     "lint",
     "parse",
     "register",

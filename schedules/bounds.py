@@ -1,4 +1,4 @@
-"""Any schedule and a start or end in -> the same schedule inside those bounds out, its phase unmoved."""
+"""Limit any schedule to a start and an end without moving its phase."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from schedules.instants import TICK, utc
-from schedules.registry import Schedule
+from punctual.schedules.kinds import Schedule
+from punctual.schedules.utc import TICK, utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Bounded:
         instant = utc(instant)
         if self.start is not None and instant < self.start:
             instant = self.start - TICK
-        found = self.inner.next_after(instant)
-        return None if found is None or (self.end is not None and found > self.end) else found
+        following = self.inner.next_after(instant)
+        return None if following is None or (self.end is not None and following > self.end) else following
 
     def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
         start, end = utc(start, "start"), utc(end, "end")
@@ -40,8 +40,8 @@ class Bounded:
         return begun and (self.end is None or instant <= self.end)
 
 
-def bounded(schedule: Schedule, *, start: datetime | None = None, end: datetime | None = None) -> Bounded:
-    """Both bounds are inclusive and optional."""
+def bound(schedule: Schedule, *, start: datetime | None = None, end: datetime | None = None) -> Bounded:
+    """Limit a schedule; both bounds are inclusive and optional."""
     return Bounded(
         schedule,
         None if start is None else utc(start, "start"),

@@ -1,7 +1,7 @@
-"""A duration in -> the schedule whose next instant is that long after the previous run has ended out.
+"""The `delay:` kind: the next instant is a fixed delay after the end of the previous run.
 
-The other kinds name instants of the calendar. This one counts from an event, so `next_after` is asked
-with the end of a run; without runs it names what would come if every run took no time.
+The other kinds name instants of the calendar. This one counts from an event: callers pass the end of a
+run to `next_after`. `between` assumes that every run takes no time.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
-from schedules.durations import format_duration, parse_duration
-from schedules.errors import DelayError
-from schedules.instants import LATEST, each, utc
-from schedules.text import BLANKS, clip
+from punctual.schedules.durations import format_duration, parse_duration
+from punctual.schedules.errors import DelayError
+from punctual.schedules.text import BLANKS, clip
+from punctual.schedules.utc import LATEST, iterate, utc
 
-SHORTEST = timedelta(seconds=1)
+MIN_DELAY = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class FixedDelay:
-    """At most one run at a time, and a rest of this length after each."""
+    """One run at a time, and a pause of this length after each."""
 
     delay: timedelta
 
@@ -29,7 +29,7 @@ class FixedDelay:
         return end + self.delay if self.delay <= LATEST - end else None
 
     def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
-        return each(self.next_after, start, end)
+        return iterate(self.next_after, start, end)
 
     def __str__(self) -> str:
         return f"delay:{format_duration(self.delay)}"
@@ -42,9 +42,9 @@ def parse(
     timezone: str | tzinfo | None = None,  # noqa: ARG001
     trigger_id: str = "",  # noqa: ARG001
 ) -> FixedDelay:
-    """`5m`, `1h30m`: at least a second."""
-    found = parse_duration(text.strip(BLANKS))
-    if found is None or found < SHORTEST:
+    """Parse a delay such as `5m` or `1h30m`, one second or longer."""
+    delay = parse_duration(text.strip(BLANKS))
+    if delay is None or delay < MIN_DELAY:
         message = f"delay: invalid duration '{clip(text)}', expected one such as 30s, 5m or 1h30m"
         raise DelayError(message, field="delay", value=clip(text), position=0)
-    return FixedDelay(found)
+    return FixedDelay(delay)

@@ -1,30 +1,30 @@
-"""What went wrong with a schedule in -> one exception tree out.
+"""The exceptions of this package.
 
     ScheduleError
     ├── ChronexError                 every problem of one Chronex text
     ├── TriggerDefinitionError       a trigger document that breaks its JSON Schema
     ├── InvalidCronExpressionError   a POSIX cron text outside the strict grammar
     ├── CronCalculationError         a POSIX search that found nothing within its limit
-    ├── Iso8601Error                 a repeating interval that cannot be read
-    ├── KrontabError                 a one-string krontab entry that cannot be read
+    ├── Iso8601Error                 a repeating interval that cannot be parsed
+    ├── KrontabError                 a one-string krontab entry that cannot be parsed
     ├── DecisionError                a decision request that breaks the contract
-    ├── DelayError                   a fixed delay that cannot be read
-    ├── UnknownKindError             a `kind:` prefix nobody registered
+    ├── DelayError                   a fixed delay that cannot be parsed
+    ├── UnknownKindError             a `kind:` prefix that is not registered
     ├── UnknownZoneError             a name that is not an IANA zone
     └── NaiveInstantError            a datetime without an offset
 
-Every error says which field, which value and, where there is a text, the 0-based position.
+Every error carries the field, the value and, where there is a text, the 0-based position.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedules.text import clip
+from punctual.schedules.text import clip
 
 
 class ScheduleError(Exception):
-    """Root of everything this package raises on purpose."""
+    """Root of this package's exceptions."""
 
     def __init__(
         self, message: str = "", *, field: str = "", value: str = "", position: int | None = None
@@ -49,7 +49,8 @@ class Problem:
     value: str = ""
     position: int | None = None
 
-    def moved(self, offset: int) -> Problem:
+    def move_by(self, offset: int) -> Problem:
+        """The same problem, its position moved by the offset of the field in the text."""
         position = None if self.position is None else self.position + offset
         return Problem(self.code, self.field, self.message, self.value, position)
 
@@ -59,8 +60,8 @@ class ChronexError(ScheduleError):
 
     def __init__(self, errors: tuple[Problem, ...], warnings: tuple[Problem, ...] = ()) -> None:
         first = errors[0]
-        shown = "; ".join(f"{item.code} {item.message}" for item in errors[:5])
-        super().__init__(shown, field=first.field, value=first.value, position=first.position)
+        message = "; ".join(f"{item.code} {item.message}" for item in errors[:5])
+        super().__init__(message, field=first.field, value=first.value, position=first.position)
         self.args = (errors, warnings)
         self.errors = errors
         self.warnings = warnings
@@ -95,11 +96,11 @@ class CronCalculationError(ScheduleError):
 
 
 class Iso8601Error(ScheduleError):
-    """A repeating interval that cannot be read; `field` names the part."""
+    """A repeating interval that cannot be parsed; `field` names the part."""
 
 
 class KrontabError(ScheduleError):
-    """A krontab entry that cannot be read; `field` names the modifier."""
+    """A krontab entry that cannot be parsed; `field` names the modifier."""
 
 
 class DecisionError(ScheduleError):
@@ -116,7 +117,7 @@ class DelayError(ScheduleError):
 
 
 class UnknownKindError(ScheduleError):
-    """A schedule text whose `kind:` prefix nobody registered."""
+    """A schedule text whose `kind:` prefix is not registered, or a kind that cannot be registered."""
 
 
 class UnknownZoneError(ScheduleError):

@@ -1,4 +1,4 @@
-"""A repeating interval such as `R5/2026-01-31T00:00:00Z/P1M` in -> its instants out.
+"""The `iso8601:` kind: repeating intervals such as `R5/2026-01-31T00:00:00Z/P1M`.
 
 Occurrence k is start + k intervals, always counted from the start: first years and months, clamped
 to the month's length, then weeks and days on the local calendar, then elapsed time.
@@ -14,11 +14,11 @@ from datetime import datetime, timedelta, tzinfo
 from datetime import timezone as fixed_offset
 from functools import lru_cache
 
-from schedules.errors import Iso8601Error
-from schedules.instants import LATEST, clamp, each, shifted, utc
-from schedules.moments import Moment, parse_moment
-from schedules.text import BLANKS, clip
-from schedules.zones import Zone, zone_of
+from punctual.schedules.errors import Iso8601Error
+from punctual.schedules.text import BLANKS, clip
+from punctual.schedules.utc import LATEST, clamp, iterate, shift_instant, utc
+from punctual.schedules.wall_clock.moments import Moment, parse_moment
+from punctual.schedules.wall_clock.zones import Zone, zone_of
 
 _COUNT = re.compile(r"R([0-9]{0,9})")
 _WITHOUT_SECONDS = re.compile(r"(.*T\d\d:\d\d)((?:Z|[+-]\d\d:\d\d)?)", re.ASCII)
@@ -55,7 +55,7 @@ class Repeating:
     zone: Zone = field(compare=False, repr=False)
 
     def next_after(self, instant: datetime, /) -> datetime | None:
-        """The first occurrence later than the instant."""
+        """The first occurrence after the instant."""
         instant = clamp(utc(instant))
         # Months differ from their mean by days and zones shift by hours: less than two intervals
         # wherever an interval has months or days, and not at all where it has neither.
@@ -68,22 +68,22 @@ class Repeating:
 
     def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
         """Every occurrence in (start, end]."""
-        return each(self.next_after, start, end)
+        return iterate(self.next_after, start, end)
 
     def occurrence(self, index: int) -> datetime | None:
         """The occurrence with that index, the start being 0; None past the count or the calendar."""
         if self.count is not None and index >= self.count:
             return None
         if not self.interval.months and not self.interval.days:
-            return shifted(self.start, index * self.interval.elapsed)
+            return shift_instant(self.start, index * self.interval.elapsed)
         wall = _plus_months(self.start + self.zone.offset_at(self.start), index * self.interval.months)
-        moved = wall and shifted(wall, timedelta(days=index * self.interval.days))
+        moved = wall and shift_instant(wall, timedelta(days=index * self.interval.days))
         placed = moved and self.zone.place(moved)
-        return placed and shifted(placed.instant, index * self.interval.elapsed)
+        return placed and shift_instant(placed.instant, index * self.interval.elapsed)
 
     def _is_later(self, index: int, instant: datetime) -> bool:
-        found = self.occurrence(index)
-        return found is None or found > instant
+        occurrence = self.occurrence(index)
+        return occurrence is None or occurrence > instant
 
     def __str__(self) -> str:
         return f"iso8601:{self.text}"
@@ -103,7 +103,7 @@ def parse(
 @lru_cache(maxsize=4096)
 def _parse(text: str, timezone: str | tzinfo | None) -> Repeating:
     if (slashes := text.count("/")) not in {1, 2}:
-        raise _refused("interval", text, "expected R/start/duration or start/duration")
+        raise _refusal("interval", text, "expected R/start/duration or start/duration")
     repeat, begin, length = ("R/" * (2 - slashes) + text.strip(BLANKS)).split("/")
     count, moment = _count(repeat), _moment(begin)
     zone = _zone(moment, timezone)
@@ -111,17 +111,17 @@ def _parse(text: str, timezone: str | tzinfo | None) -> Repeating:
 
 
 def _count(text: str) -> int | None:
-    found = _COUNT.fullmatch(text)
-    if not found or (found[1] and not int(found[1])):
-        raise _refused("repetitions", text, "expected R or R and a positive number")
-    return int(found[1]) if found[1] else None
+    match = _COUNT.fullmatch(text)
+    if not match or (match[1] and not int(match[1])):
+        raise _refusal("repetitions", text, "expected R or R and a positive number")
+    return int(match[1]) if match[1] else None
 
 
 def _moment(text: str) -> Moment:
-    without = _WITHOUT_SECONDS.fullmatch(text)
-    moment = parse_moment(f"{without[1]}:00{without[2]}" if without else text)
+    short = _WITHOUT_SECONDS.fullmatch(text)
+    moment = parse_moment(f"{short[1]}:00{short[2]}" if short else text)
     if moment is None:
-        raise _refused("start", text, "expected a date or datetime")
+        raise _refusal("start", text, "expected a date or datetime")
     return moment
 
 
@@ -131,20 +131,20 @@ def _zone(moment: Moment, timezone: str | tzinfo | None) -> Zone:
 
 
 def _interval(text: str) -> Interval:
-    found = _DURATION.fullmatch(text)
-    if not found:
-        raise _refused("duration", text, "expected a duration such as P1M or PT15M")
-    years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:7])
-    micros = int((found[8] or "").ljust(6, "0"))
+    match = _DURATION.fullmatch(text)
+    if not match:
+        raise _refusal("duration", text, "expected a duration such as P1M or PT15M")
+    years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:7])
+    micros = int((match[8] or "").ljust(6, "0"))
     elapsed = timedelta(hours=hours, minutes=minutes, seconds=seconds, microseconds=micros)
     interval = Interval(years * 12 + months, weeks * 7 + days, elapsed)
     if not interval.mean:
-        raise _refused("duration", text, "must be positive")
+        raise _refusal("duration", text, "must be positive")
     return interval
 
 
 def _plus_months(wall: datetime, months: int) -> datetime | None:
-    """The same day of a later month, or that month's last day."""
+    """Add months, keeping the day or using the last day of a shorter month."""
     year, month = divmod(wall.year * 12 + wall.month - 1 + months, 12)
     if year > LATEST.year:
         return None
@@ -152,6 +152,6 @@ def _plus_months(wall: datetime, months: int) -> datetime | None:
     return wall.replace(year=year, month=month + 1, day=day)
 
 
-def _refused(part: str, value: str, reason: str) -> Iso8601Error:
+def _refusal(part: str, value: str, reason: str) -> Iso8601Error:
     message = f"{part}: {reason}, got '{clip(value)}'"
     return Iso8601Error(message, field=part, value=clip(value))

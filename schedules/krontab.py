@@ -1,9 +1,9 @@
-"""A one-string krontab entry in -> its cron, zone, spread and policy out, and the same string back.
+"""The `kron:` kind: a cron text with modifiers for zone, spread and policy, in one string.
 
     0 10 * * * @tz(Europe/Paris) @win(around,90m) @dist(skewLate,shape=2.5) @only(dow=MON-FRI)
 
 Modifiers come in any order; `@only` and `@avoid` may repeat. The nominal times follow the rules of
-Chronex cron; `decide` says when each of them starts.
+Chronex cron; `decide` computes when each of them starts.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from schedules import chronex
-from schedules.chronex import Expression, Options
-from schedules.kron import DecisionResult, Spread
-from schedules.kron.modifiers import (
+from punctual.schedules import chronex
+from punctual.schedules.chronex import Expression, Options
+from punctual.schedules.kron import DecisionResult, Spread
+from punctual.schedules.kron.modifiers import (
     Policy,
     format_policy,
     format_spread,
     read_policy,
     read_spread,
-    refused,
+    refusal,
     scan,
 )
-from schedules.text import MAX_LENGTH
-from schedules.zones import Zone, find_zone, zone_of
+from punctual.schedules.text import MAX_LENGTH
+from punctual.schedules.wall_clock.zones import Zone, find_zone, zone_of
 
 __all__ = ["Krontab", "Policy", "Spread", "parse", "parse_spread"]
 
@@ -35,7 +35,7 @@ _FIRST_MODIFIER = re.compile(r"@[A-Za-z]+\(")
 
 @dataclass(frozen=True, slots=True)
 class Krontab:
-    """A schedule of nominal times that knows how each of them is spread."""
+    """A cron schedule of nominal times, each with a chosen start time."""
 
     cron: Expression
     timezone: str
@@ -53,7 +53,7 @@ class Krontab:
         return self.cron.between(start, end)
 
     def decide(self, identity: str, nominal: datetime) -> DecisionResult:
-        """When the occurrence of that nominal time starts."""
+        """Decide when the occurrence of a nominal time starts."""
         return self.spread.decide(identity, nominal, self.timezone)
 
     def __str__(self) -> str:
@@ -69,24 +69,24 @@ def parse(
     timezone: str | tzinfo | None = None,
     trigger_id: str = "",
 ) -> Krontab:
-    """The entry a text stands for; `@tz` wins over the caller's zone, UTC is the default."""
+    """Parse an entry; `@tz` takes precedence over the caller's zone, the default is UTC."""
     if len(text) > MAX_LENGTH:
-        raise refused("krontab", text, f"longer than {MAX_LENGTH} characters", 0)
+        raise refusal("krontab", text, f"longer than {MAX_LENGTH} characters", 0)
     first = _FIRST_MODIFIER.search(text)
     head = text[: first.start()] if first else text
-    found = scan(text, len(head))
-    zone = find_zone(found["tz"][0].content) if "tz" in found else zone_of(timezone or "UTC")
+    modifiers = scan(text, len(head))
+    zone = find_zone(modifiers["tz"][0].content) if "tz" in modifiers else zone_of(timezone or "UTC")
     cron = chronex.parse(head, timezone=zone.info, trigger_id=trigger_id)
     if cron.kind != "cron" or cron.declared_timezone or cron.options != Options():
-        raise refused("cron", head, "expected 5 or 6 plain cron fields", 0)
-    return Krontab(cron, zone.name, read_spread(found), read_policy(found))
+        raise refusal("cron", head, "expected 5 or 6 plain cron fields", 0)
+    return Krontab(cron, zone.name, read_spread(modifiers), read_policy(modifiers))
 
 
 def parse_spread(text: str) -> Spread:
-    """A spread setting written with the same modifiers: `@win(after,1h) @dist(skewEarly)`."""
+    """Parse a job's spread setting, written with the same modifiers: `@win(after,1h) @dist(skewEarly)`."""
     if len(text) > MAX_LENGTH:
-        raise refused("spread", text, f"longer than {MAX_LENGTH} characters", 0)
-    found = scan(text, 0)
-    if extra := sorted(set(found) - {"win", "dist", "seed", "only", "avoid"}):
-        raise refused(extra[0], text, "not part of a spread", found[extra[0]][0].position)
-    return read_spread(found)
+        raise refusal("spread", text, f"longer than {MAX_LENGTH} characters", 0)
+    modifiers = scan(text, 0)
+    if extra := sorted(set(modifiers) - {"win", "dist", "seed", "only", "avoid"}):
+        raise refusal(extra[0], text, "not part of a spread", modifiers[extra[0]][0].position)
+    return read_spread(modifiers)

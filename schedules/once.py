@@ -1,4 +1,4 @@
-"""One instant in -> the schedule that fires then and never again out."""
+"""The `once:` kind: a single instant."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from schedules.errors import Iso8601Error
-from schedules.instants import each, rfc3339, utc
-from schedules.moments import parse_moment
-from schedules.text import BLANKS, clip
-from schedules.zones import zone_of
+from punctual.schedules.errors import Iso8601Error
+from punctual.schedules.text import BLANKS, clip
+from punctual.schedules.utc import iterate, rfc3339, utc
+from punctual.schedules.wall_clock.moments import parse_moment
+from punctual.schedules.wall_clock.zones import zone_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +23,14 @@ class Once:
         return self.instant if utc(instant) < self.instant else None
 
     def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
-        return each(self.next_after, start, end)
+        return iterate(self.next_after, start, end)
 
     def __str__(self) -> str:
         return f"once:{rfc3339(self.instant)}"
 
 
 def at(instant: datetime) -> Once:
-    """The schedule of one aware instant."""
+    """Make the schedule of one aware instant."""
     return Once(utc(instant))
 
 
@@ -41,7 +41,7 @@ def parse(
     timezone: str | tzinfo | None = None,
     trigger_id: str = "",  # noqa: ARG001
 ) -> Once:
-    """The schedule of an ISO 8601 datetime; without an offset it is read in the caller's zone."""
+    """Parse an ISO 8601 datetime; without an offset it is local time in the caller's zone."""
     moment = parse_moment(text.strip(BLANKS))
     instant = moment.starts(zone_of(timezone or "UTC")) if moment else None
     if instant is None:

@@ -1,7 +1,7 @@
-"""A strict POSIX cron text in -> a pattern out that names minutes in any zone.
+"""The `posix:` kind: strict POSIX cron.
 
-Its own dialect, not a flag inside Chronex: no steps, names, macros, wrap-around or `7`; minutes in a
-DST gap do not fire and repeated ones fire once; a text that can never fire is refused at once.
+A dialect separate from Chronex: no steps, names, macros, wrap-around or `7`. Minutes in a daylight
+saving gap do not fire, repeated minutes fire once, and a text that can never fire is an error.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import cast
 
-from schedules.errors import CronCalculationError, InvalidCronExpressionError
-from schedules.instants import TICK, clamp, utc
-from schedules.months import MonthDays, WeekDays
-from schedules.recurrence import Recurrence
-from schedules.text import MAX_LENGTH, clip
-from schedules.timetable import Pattern, Timetable, timetable
-from schedules.zones import POSIX, Zone, zone_of
+from punctual.schedules.errors import CronCalculationError, InvalidCronExpressionError
+from punctual.schedules.text import MAX_LENGTH, clip
+from punctual.schedules.utc import TICK, clamp, utc
+from punctual.schedules.wall_clock.months import MonthDays, WeekDays
+from punctual.schedules.wall_clock.recurrence import Recurrence
+from punctual.schedules.wall_clock.timetable import Pattern, Timetable, timetable
+from punctual.schedules.wall_clock.zones import POSIX, Zone, zone_of
 
 SEARCH_YEARS = 10
 _RANGES = {"minute": (0, 59), "hour": (0, 23), "day": (1, 31), "month": (1, 12), "weekday": (0, 6)}
 _BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"[0-9]+")
-_DIGITS = 2
+_MAX_DIGITS = 2
 _SIGNS = (
     ("/", "must not use step syntax"),
     ("?", "must not use Quartz tokens"),
@@ -42,16 +42,16 @@ class PosixCron:
     table: Timetable = field(compare=False, repr=False)
 
     def next_after(self, instant: datetime, zone: str | tzinfo) -> datetime:
-        """The first firing minute later than the instant."""
-        found = Recurrence(self.table, zone_of(zone), POSIX).next_after(instant)
-        return self._required(found, instant)
+        """The first firing minute after the instant."""
+        minute = Recurrence(self.table, zone_of(zone), POSIX).next_after(instant)
+        return self._require(minute, instant)
 
     def previous_at(self, instant: datetime, zone: str | tzinfo) -> datetime:
         """The last firing minute at or before the instant."""
-        return self._required(self._previous(clamp(utc(instant)), zone_of(zone)), instant)
+        return self._require(self._previous(clamp(utc(instant)), zone_of(zone)), instant)
 
     def matches(self, instant: datetime, zone: str | tzinfo) -> bool:
-        """Whether the minute around the instant is one that fires."""
+        """Whether the minute that contains the instant fires."""
         instant = clamp(utc(instant))
         span = zone_of(zone).span_at(instant)
         minute = (instant + span.shift).replace(second=0, microsecond=0)
@@ -59,20 +59,20 @@ class PosixCron:
 
     def _previous(self, instant: datetime, zone: Zone) -> datetime | None:
         span = zone.span_at(instant)
-        # In the second pass of a fold everything up to the first pass's end has fired already.
+        # In the second pass of a fold, every wall time up to the end of the first pass has fired already.
         wall = max(instant + span.shift, span.fresh - TICK)
-        while (found := self.table.at_or_before(wall)) is not None:
-            placed = zone.place(found)
-            if placed is None or not placed.in_gap:
-                return placed and placed.instant
-            wall = zone.span_at(placed.instant).fresh - TICK
+        while (match := self.table.at_or_before(wall)) is not None:
+            placement = zone.place(match)
+            if placement is None or not placement.in_gap:
+                return placement and placement.instant
+            wall = zone.span_at(placement.instant).fresh - TICK
         return None
 
-    def _required(self, found: datetime | None, instant: datetime) -> datetime:
-        if found is None:
+    def _require(self, minute: datetime | None, instant: datetime) -> datetime:
+        if minute is None:
             cause = f"no occurrence within {SEARCH_YEARS} years"
             raise CronCalculationError(self.expression, instant.isoformat(), cause)
-        return found
+        return minute
 
     def __str__(self) -> str:
         return self.expression
@@ -80,7 +80,7 @@ class PosixCron:
 
 @dataclass(frozen=True, slots=True)
 class ZonedPosixCron:
-    """A POSIX pattern bound to a zone, so that it is a schedule like any other."""
+    """A POSIX pattern bound to a zone; implements `Schedule`."""
 
     cron: PosixCron
     timezone: str
@@ -101,7 +101,7 @@ class ZonedPosixCron:
 
 
 def parse(text: str) -> PosixCron:
-    """The pattern of five strict fields; the leftmost bad one is reported."""
+    """Parse five strict fields; the leftmost invalid field is reported."""
     if not isinstance(cast("object", text), str):  # registrations come from callers' own code
         raise InvalidCronExpressionError(clip(text), "expression", "must be a text")
     return _parse(text)
@@ -124,14 +124,14 @@ def _parse(text: str) -> PosixCron:
     return PosixCron(text, table)
 
 
-def zoned(
+def parse_zoned(
     text: str,
     *,
     reference: datetime | None = None,  # noqa: ARG001 -- every kind is called alike
     timezone: str | tzinfo | None = None,
     trigger_id: str = "",  # noqa: ARG001
 ) -> ZonedPosixCron:
-    """The pattern bound to the caller's zone, UTC by default."""
+    """Parse a pattern and bind it to the caller's zone, UTC by default."""
     cron, zone = parse(text), zone_of(timezone or "UTC")
     return ZonedPosixCron(cron, zone.name, Recurrence(cron.table, zone, POSIX))
 
@@ -167,7 +167,7 @@ def _number(text: str, name: str, digits: str) -> int:
         raise InvalidCronExpressionError(text, name, _sign_reason(digits))
     significant = digits.lstrip("0") or "0"
     # Two digits cover every range; longer ones need no conversion to be refused.
-    value = int(significant) if len(significant) <= _DIGITS else high + 1
+    value = int(significant) if len(significant) <= _MAX_DIGITS else high + 1
     if not low <= value <= high:
         reason = f"value {significant[:20]} out of range [{low}, {high}]"
         raise InvalidCronExpressionError(text, name, reason)

@@ -1,14 +1,14 @@
-"""Any value in -> text short enough to show out, and the limits every grammar shares."""
+"""The limits on text that every kind shares."""
 
 from __future__ import annotations
 
-# Longer than any schedule a person writes, short enough that no grammar can be made to work for long.
+# Longer than any real schedule, short enough to bound the time any parser can take.
 MAX_LENGTH = 4096
 BLANKS = " \t\r\n"
-_SHOWN = 80
+_MAX_SHOWN = 80
 
 
 def clip(value: object) -> str:
-    """A value short enough for a message, however large the input was."""
+    """Shorten a value for an error message."""
     text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"

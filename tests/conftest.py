@@ -4,8 +4,13 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import hypothesis
 import pytest
 from django.conf import settings
+
+# A busy machine is not a failure: time decides no test.
+hypothesis.settings.register_profile("punctual", deadline=None)
+hypothesis.settings.load_profile("punctual")
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""Lines on standard input → processes killed and folders removed once that input closes.
+"""Kill the servers of a test run and remove its folders when the run ends.
 
-The kernel closes the pipe however the test run ends: normally, by Ctrl-C, SIGTERM or kill -9. One
-small process outside the run's session is therefore the only clean-up that always happens.
+The clean-up is done by a small process outside the session of the run. It reads what to clean up from a pipe
+and starts when the pipe closes, which the kernel does however the run ends: normally, by Ctrl-C, SIGTERM or
+kill -9.
 """
 
 import contextlib
@@ -13,30 +14,30 @@ import sys
 import time
 from pathlib import Path
 
-PATIENCE = 5.0  # seconds for killed processes to let go of their files
+EXIT_TIMEOUT = 5.0  # seconds until a stopped process is killed
 
 
 class Guardian:
-    """What this process must not leave behind."""
+    """The client: register process groups and folders for the clean-up."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-I", __file__],
             stdin=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C reaches the terminal's group, and must not reach this
+            start_new_session=True,  # Ctrl-C, which the terminal sends to its group, must not reach it
             text=True,
         )
 
     def watch(self, group: int, *, sent: signal.Signals = signal.SIGKILL) -> None:
         """Kill this process group at the end."""
-        self._say(f"watch {group} {sent.value}")
+        self._send(f"watch {group} {sent.value}")
 
     def forget(self, group: int) -> None:
-        """It ended; its number may soon belong to a stranger."""
-        self._say(f"forget {group} 0")
+        """The group has ended; the kernel may reuse its number."""
+        self._send(f"forget {group} 0")
 
     def remove(self, folder: Path) -> None:
-        self._say(f"remove {folder}")
+        self._send(f"remove {folder}")
 
     def close(self) -> None:
         """Clean up now, and wait for it."""
@@ -44,14 +45,14 @@ class Guardian:
         self._process.stdin.close()
         self._process.wait()
 
-    def _say(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
 
 def send(group: int, number: int) -> bool:
-    """Whether the group was there to receive the signal."""
+    """Return whether the group received the signal."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -59,7 +60,7 @@ def send(group: int, number: int) -> bool:
     return True
 
 
-def stand_guard() -> None:
+def clean_up_at_end() -> None:
     groups: dict[int, int] = {}
     folders: list[str] = []
     for line in sys.stdin:
@@ -73,7 +74,7 @@ def stand_guard() -> None:
         else:
             groups.pop(group, None)
 
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + EXIT_TIMEOUT
     alive = [group for group, number in groups.items() if send(group, number)]
     while alive and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -85,8 +86,8 @@ def stand_guard() -> None:
 
 
 if __name__ == "__main__":
-    # Only the end of the input ends the guard; a polite kill of everything in sight does not.
+    # Only the end of the input starts the clean-up; signals to all processes must not end this one.
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with contextlib.suppress(ValueError):
             signal.signal(ignored, signal.SIG_IGN)
-    stand_guard()
+    clean_up_at_end()

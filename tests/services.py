@@ -1,9 +1,9 @@
-"""A pytest plugin: no DATABASE_URL or BROKER_URL → servers of our own for the length of the run.
+"""A pytest plugin that starts PostgreSQL and valkey unless DATABASE_URL and BROKER_URL are set.
 
 Loaded with `-p tests.services`, so that the environment is complete before pytest-django reads the
 settings. The servers come as wheels; `tests.guardian` ends them however the run ends. Workers of
-pytest-xdist inherit the controller's environment and therefore start nothing; each has its own
-database in the broker, as pytest-django gives it its own in PostgreSQL.
+pytest-xdist inherit the controller's environment and start nothing. Each uses its own database of the
+broker, as pytest-django gives it its own database in PostgreSQL.
 """
 
 import os
@@ -20,7 +20,7 @@ CHOICE = "PUNCTUAL_TEST_DATABASE"  # "sqlite": the portable run, no server
 
 
 class Services:
-    """Whatever this run had to start."""
+    """The servers that this run started."""
 
     def __init__(self) -> None:
         self.guardian = Guardian()
@@ -44,7 +44,7 @@ class Services:
         self.guardian.close()
 
 
-running = pytest.StashKey[Services]()
+SERVICES = pytest.StashKey[Services]()
 
 
 @pytest.hookimpl(wrapper=True)  # wrappers run before every plain implementation, pytest-django's too
@@ -52,24 +52,25 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         os.environ["BROKER_URL"] = own_broker(os.environ["BROKER_URL"], worker)
     else:
-        early_config.stash[running] = services = Services()
+        early_config.stash[SERVICES] = services = Services()
         environment = complete_environment(services)
         os.environ.update(environment)
     return (yield)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if services := config.stash.get(running, None):
+    if services := config.stash.get(SERVICES, None):
         services.stop()
 
 
 def own_broker(url: str, worker: str) -> str:
-    """`gw3` works in database 3 of the broker, so that no test takes another worker's messages."""
-    return f"{url}?virtual_host={worker.removeprefix('gw')}" if url.startswith("redis+socket:") else url
+    """Give `gw3` database 3 of the broker, so that no test takes another worker's messages."""
+    on_socket = url.partition(":")[0] == "redis+socket"
+    return f"{url}?virtual_host={worker.removeprefix('gw')}" if on_socket else url
 
 
 def complete_environment(services: Services) -> dict[str, str]:
-    """What settings need and the caller did not say."""
+    """Return the variables that the settings need, from the caller's environment where it has them."""
     var: Path = services.folder / "var"
     var.mkdir()
     given = os.environ.get

@@ -33,7 +33,7 @@ def wait_until(done: Callable[[], bool]) -> bool:
 
 
 def gone(pid: int) -> bool:
-    """Ended; a zombie that nobody has collected yet counts as ended."""
+    """Ended; a zombie not yet collected by its parent counts as ended."""
     done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return done.stdout.strip()[:1] in {"", "Z"}
 

@@ -1,4 +1,4 @@
-"""What the workers of benchmarks/execution.py run: the same no-op for every system."""
+"""The no-op that the workers of benchmarks/execution.py run, for every job system."""
 
 from django.apps import AppConfig
 

@@ -1,11 +1,11 @@
-"""The no-op as Punctual's jobs: alone, in bundles, and fanned out."""
+"""The no-op as jobs of Punctual: one run per message, in bundles, and parallel."""
 
 from typing import Any
 
-from benchmarks.workload.starts import noted
-from jobs import Context, Job
+from benchmarks.workload.start_times import note_start
+from punctual import Context, Job
 
-OWNERS = 10  # jobs the load is spread over; few enough that each task has soon proven short
+OWNERS = 10  # number of jobs; few enough that each task is soon measured as short
 FANS = (3, 10, 100)
 NEVER = "0 0 1 1 *"
 FREE: dict[str, Any] = {"overlap": "allow", "pool": "benchmark", "execution_timeout": "1d"}
@@ -15,7 +15,7 @@ def noop(ctx: Context) -> None: ...
 
 
 def note(ctx: Context) -> None:
-    noted()
+    note_start()
 
 
 for number in range(OWNERS):

@@ -1,9 +1,9 @@
-"""Other job systems, each with its usual set-up on the servers of benchmarks/execution.py -> tasks a second.
+"""Measure the throughput of other job systems, each with its usual set-up, on the same servers.
 
 python benchmarks/execution.py peers
 """
 
-# ruff: noqa: PLC0415 -- each peer is imported when its turn comes, once the servers are known
+# ruff: noqa: PLC0415 -- peers read the servers' addresses when imported
 from __future__ import annotations
 
 import os
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = (sys.executable, "-m")  # with the project on its path
+PYTHON = (sys.executable, "-m")  # puts the project on the path
 
-Run = Callable[..., Any]  # starts a program for the length of a block
+Run = Callable[..., Any]  # context manager: runs a program during the block
 Rate = Callable[[Callable[[], int], int], float]
 
 
@@ -32,9 +32,9 @@ def workers(run: Run, commands: Sequence[Sequence[str]]) -> Iterator[None]:
 def procrastinate(run: Run, rate: Rate, tasks: int) -> float:
     import psycopg
 
-    from benchmarks.workload.procrastinating import app, noop
+    from benchmarks.workload.procrastinate_tasks import app, noop
 
-    command = [*PYTHON, "procrastinate", "--app", "benchmarks.workload.procrastinating.app"]
+    command = [*PYTHON, "procrastinate", "--app", "benchmarks.workload.procrastinate_tasks.app"]
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         subprocess.run([*command, "schema", "--apply"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         from procrastinate import SyncPsycopgConnector
@@ -49,54 +49,62 @@ def procrastinate(run: Run, rate: Rate, tasks: int) -> float:
             ).fetchone()
             return int(row[0]) if row else 0
 
-        # Two processes, for it is one event loop each.
+        # Two processes, because each is a single event loop.
         with workers(run, [[*command, "worker", "--concurrency", "4"]] * 2):
             return rate(done, tasks)
 
 
 def dramatiq(run: Run, rate: Rate, tasks: int) -> float:
-    from benchmarks.workload.dramatic import noop, results
-    from benchmarks.workload.starts import server
+    from benchmarks.workload.dramatiq_actors import noop, results
+    from benchmarks.workload.start_times import server
 
     server().flushall()
     sent = [noop.send() for _ in range(tasks)]
-    command = [*PYTHON, "dramatiq", "benchmarks.workload.dramatic", "--processes", "2", "--threads", "4"]
+    command = [
+        *PYTHON,
+        "dramatiq",
+        "benchmarks.workload.dramatiq_actors",
+        "--processes",
+        "2",
+        "--threads",
+        "4",
+    ]
     with run(*command):
-        found = rate(lambda: int(results.client.dbsize()), tasks)
-    sent[-1].get_result(backend=results)  # raises what the no-op raised
-    return found
+        result = rate(lambda: int(results.client.dbsize()), tasks)
+    sent[-1].get_result(backend=results)  # raises if the no-op failed
+    return result
 
 
 def huey(run: Run, rate: Rate, tasks: int) -> float:
-    from benchmarks.workload.hueys import huey as queue
-    from benchmarks.workload.hueys import noop
-    from benchmarks.workload.starts import server
+    from benchmarks.workload.huey_tasks import huey as queue
+    from benchmarks.workload.huey_tasks import noop
+    from benchmarks.workload.start_times import server
 
     server().flushdb()
     sent = [noop() for _ in range(tasks)]
     command = [
         *PYTHON,
         "huey.bin.huey_consumer",
-        "benchmarks.workload.hueys.huey",
+        "benchmarks.workload.huey_tasks.huey",
         "-w",
         "2",
         "-k",
         "process",
     ]
     with run(*command):
-        found = rate(lambda: int(queue.storage.result_store_size()), tasks)
-    sent[-1].get()  # raises what the no-op raised
-    return found
+        result = rate(lambda: int(queue.storage.result_store_size()), tasks)
+    sent[-1].get()  # raises if the no-op failed
+    return result
 
 
 def django_q2(run: Run, rate: Rate, tasks: int) -> float:
     import psycopg
 
-    from benchmarks.workload.starts import server
+    from benchmarks.workload.start_times import server
 
     server().flushdb()
-    settings = {"DJANGO_SETTINGS_MODULE": "benchmarks.workload.q_settings"}
-    filling = [sys.executable, "-m", "benchmarks.workload.fill_q", str(tasks)]
+    settings = {"DJANGO_SETTINGS_MODULE": "benchmarks.workload.django_q_settings"}
+    filling = [sys.executable, "-m", "benchmarks.workload.django_q_fill", str(tasks)]
     subprocess.run(filling, cwd=ROOT, check=True, env=os.environ | settings, stdout=subprocess.DEVNULL)
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
 

@@ -1,5 +1,6 @@
-"""The diagrams of the documentation: Mermaid text → inline SVG, without anybody else's script or server.
+"""Draw the Mermaid diagrams of the documentation as inline SVG while the site is built.
 
-Only what these pages use is understood; anything else is an error, and with it the build. Where Mermaid is
-drawn by the reader's own site, the same text is drawn there.
+The site needs no third party's script or server. Only the syntax that the pages use is supported; anything
+else raises an error and stops the build. Sites that render Mermaid themselves, such as GitHub, draw the same
+text.
 """

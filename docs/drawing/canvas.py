@@ -1,4 +1,4 @@
-"""Shapes → SVG text. Colours are the theme's, so that a diagram is at home in light and dark."""
+"""Write SVG shapes in the theme's colours, so that a diagram is readable in light and dark mode."""
 
 from collections.abc import Sequence
 from html import escape
@@ -16,7 +16,7 @@ HUES = (225, 150, 25, 285, 345, 190, 95)
 
 
 def hue(index: int) -> str:
-    """Visible on white and on slate."""
+    """Return a colour that is visible on white and on slate."""
     return f"hsl({HUES[index % len(HUES)]} 60% 52%)"
 
 
@@ -52,7 +52,7 @@ def labelled(
 
 
 def arrow(points: Sequence[Point], *, stroke: str = INK, dashed: bool = False) -> str:
-    """Two points: a line; four: a curve. The head follows the last stretch."""
+    """Draw a line through two points or a curve through four; the head points along its end."""
     start, *between, end = points
     path = f"M{start[0]:.1f} {start[1]:.1f}"
     path += " C" + ", ".join(f"{x:.1f} {y:.1f}" for x, y in (*between, end)) if between else ""

@@ -1,4 +1,4 @@
-"""A fence's text → its drawing; what cannot be drawn stops the build."""
+"""Draw the text of a Mermaid fence by its kind; text that cannot be drawn stops the build."""
 
 from typing import Any
 
@@ -20,6 +20,6 @@ def fence(source: str, _language: str, _class: str, _options: Any, _markdown: An
     try:
         drawing = draw(source)
     except ValueError as error:
-        # Of any other error the extension makes a log line, and leaves the text as it is.
+        # The extension only logs other exceptions, and leaves the text as it is.
         raise SuperFencesException(str(error)) from error
     return f'<div class="drawing" style="overflow-x: auto">{drawing}</div>'

@@ -1,4 +1,4 @@
-"""`flowchart LR` → boxes in columns by how far they are from the start, and labelled arrows between them."""
+"""Draw a `flowchart LR`: boxes in columns by their distance from the start, with labelled arrows."""
 
 import re
 
@@ -30,7 +30,7 @@ def drawn(lines: list[str]) -> str:
 
 
 def _places(names: dict[str, str], edges: list[tuple[str, str, str, bool]]) -> dict[str, Point]:
-    """The first edge that reaches a box decides its column; what flows back does not."""
+    """Place a box one column right of the first box that points to it; later edges do not move it."""
     column: dict[str, int] = {}
     for one, two, _, _ in edges:
         column.setdefault(one, 0)
@@ -58,7 +58,7 @@ def _drawn(edge: tuple[str, str, str, bool], places: dict[str, Point], colour: s
         line = arrow([(x1, y1 + down * 26), (x2, y2 - down * 28)], stroke=colour, dashed=edge[3])
         return line, _label((x1 + 6, (y1 + y2) / 2), edge[2], "start")
     way = 1 if x2 > x1 else -1
-    drop = 9 * way  # there and back are two lines
+    drop = 9 * way  # keeps the arrows of the two directions apart
     start, end = (x1 + way * 62, y1 - drop), (x2 - way * 64, y2 - drop)
     line = arrow(
         [start, (start[0] + way * 60, start[1]), (end[0] - way * 60, end[1]), end],

@@ -1,4 +1,4 @@
-"""MkDocs reads this file by its path: from here on, fences of Mermaid are drawn while the site is built."""
+"""MkDocs hook that draws Mermaid fences while the site is built. MkDocs loads this file by its path."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`sequenceDiagram` → a column for each participant, a row for each message, notes and loops as boxes."""
+"""Draw a `sequenceDiagram`: a column per participant, a row per message, notes and loops as boxes."""
 
 import re
 
@@ -9,7 +9,7 @@ MESSAGE = re.compile(r"(\w+)(-{1,2}>>)(\w+): (.+)")
 NOTE = re.compile(r"Note over (\w+)(?:,(\w+))?: (.+)")
 LOOP = re.compile(r"loop (.+)")
 COLUMN, ROW, LEFT = 250.0, 44.0, 90.0
-LONGEST = 34  # letters a line between two neighbours holds
+LONGEST = 34  # characters that fit between two adjacent columns
 
 
 def drawn(lines: list[str]) -> str:

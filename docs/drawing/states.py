@@ -1,4 +1,4 @@
-"""`stateDiagram-v2` → open states in a row, final ones below, moves as arrows in their source's colour."""
+"""Draw a `stateDiagram-v2`: open states in a row, final states below, each arrow in its source's colour."""
 
 import re
 
@@ -39,13 +39,13 @@ def _move(line: str) -> tuple[str, str]:
 
 
 def _depth(name: str, moves: list[tuple[str, str]], seen: tuple[str, ...]) -> int:
-    """The longest way here from the start that passes no state twice."""
+    """Return the length of the longest path from the start that visits no state twice."""
     before = [one for one, two in moves if two == name and one not in (*seen, name)]
     return max((1 + _depth(one, moves, (*seen, name)) for one in before if one != EDGE), default=0)
 
 
 def _row(names: list[str], y: float, width: float | None = None) -> dict[str, Point]:
-    """Side by side; in a given width, in its middle."""
+    """Place names side by side, centred if `width` is given."""
     needed = sum(width_of(name) for name in names) + GAP * (len(names) - 1)
     x = 60.0 if width is None else (width - needed) / 2
     places = {}
@@ -69,7 +69,7 @@ def _drawn(move: tuple[str, str], places: dict[str, Point], above: list[str], co
             [ends[0], (x1 + side, peak), (x2 - side, peak), ends[1]], stroke=colour, dashed=steps < 0
         )
     down = 1 if y2 > y1 else -1
-    # Each source leaves and each target is entered a little apart, so that lines can be told.
+    # Shift both ends a little towards each other, so that arrows at the same box do not overlap.
     x1, x2 = x1 + (x2 - x1) * 0.04, x2 + (x1 - x2) * 0.05
     start, end = (x1, y1 + down * HEIGHT / 2), (x2, y2 - down * (HEIGHT / 2 + 2))
     middle = (start[1] + end[1]) / 2

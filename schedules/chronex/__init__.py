@@ -1,15 +1,19 @@
-"""Chronex: one string that says when, in which zone, how spread out and how often.
+"""The default kind, Chronex: calendar pattern or interval, zone and options in one text.
 
-`parse` gives an immutable `Expression` or raises `ChronexError` with every problem it found;
-`validate` gives the same findings as data. Neither reads a clock: `@once +d` and `@every` take
-their starting point from `reference`.
+`parse` returns an immutable `Expression` or raises `ChronexError` with every problem of the text;
+`validate` returns the same problems as data. Neither reads a clock: `@once +d` and `@every` count
+from `reference`.
+
+A text passes through `parser` (text to draft: `numeric_fields`, `day_fields`, `options`), then `compiler`
+(draft, zone and reference to `expression`). Problems and their codes are in `error_codes`; `trigger` and
+`schema` read trigger definitions in JSON.
 """
 
-from schedules.chronex.build import ValidationResult, parse, validate
-from schedules.chronex.expression import Expression, Plan
-from schedules.chronex.options import Options
-from schedules.chronex.trigger import TriggerDefinition
-from schedules.errors import ChronexError, Problem
+from punctual.schedules.chronex.compiler import ValidationResult, parse, validate
+from punctual.schedules.chronex.expression import Expression, Plan
+from punctual.schedules.chronex.options import Options
+from punctual.schedules.chronex.trigger import TriggerDefinition
+from punctual.schedules.errors import ChronexError, Problem
 
 __all__ = [
     "ChronexError",

@@ -1,4 +1,4 @@
-"""A draft, a zone and a reference in -> an immutable Chronex expression out that answers "when?"."""
+"""Chronex expressions: immutable values that compute instants, stagger, jitter and window."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from schedules.chronex.options import Options
-from schedules.durations import milliseconds
-from schedules.instants import MILLISECOND, TICK, each, rfc3339, shifted, utc
-from schedules.kron.generator import draw_below
-from schedules.recurrence import Recurrence
-from schedules.zones import Zone
+from punctual.schedules.chronex.options import Options
+from punctual.schedules.durations import milliseconds
+from punctual.schedules.kron.generator import draw_below
+from punctual.schedules.utc import MILLISECOND, TICK, iterate, rfc3339, shift_instant, utc
+from punctual.schedules.wall_clock.recurrence import Recurrence
+from punctual.schedules.wall_clock.zones import Zone
 
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """When one occurrence starts: nominal + stagger + jitter, or not at all."""
+    """When one occurrence starts: nominal + stagger + jitter, unless it is skipped."""
 
     nominal: datetime
     run_at: datetime
@@ -29,7 +29,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Expression(ABC):
-    """One Chronex expression; equal when canonically equal, whatever the original text looked like."""
+    """One Chronex expression; two are equal if their canonical texts are equal."""
 
     text: str
     canonical: str
@@ -44,7 +44,7 @@ class Expression(ABC):
 
     @property
     def timezone(self) -> str:
-        """The zone in force: the text's own, else the caller's, else UTC."""
+        """The zone of the text, else that of the caller, else UTC."""
         return self.zone.name
 
     @property
@@ -57,23 +57,23 @@ class Expression(ABC):
 
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first nominal instant later than the given one, in UTC; None when there is none."""
+        """The first nominal instant after the given one, in UTC; None if there is none."""
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Every nominal instant in (start, end]."""
-        return each(self.next_after, start, end)
+        return iterate(self.next_after, start, end)
 
     def for_trigger(self, trigger_id: str) -> Expression:
-        """The same expression drawing its random intervals for that trigger."""
+        """The same expression with the random intervals of another trigger."""
         return replace(self, trigger_id=trigger_id)
 
     def stagger_for(self, trigger_id: str) -> timedelta:
-        """The fixed offset in [0, stagger) that belongs to the trigger id."""
+        """The fixed offset of a trigger in [0, stagger)."""
         limit = milliseconds(self.options.stagger)
         return timedelta(milliseconds=fnv1a(trigger_id) % limit) if limit else timedelta()
 
     def jitter_for(self, trigger_id: str, nominal: datetime) -> timedelta:
-        """The delay in [0, jitter) that belongs to this occurrence on every node."""
+        """The delay of an occurrence in [0, jitter), equal on every node."""
         limit = milliseconds(self.options.jitter)
         if not limit:
             return timedelta()
@@ -81,23 +81,23 @@ class Expression(ABC):
         return draw_below(limit, identity=trigger_id, key=key, salt="jitter") * MILLISECOND
 
     def plan(self, trigger_id: str, nominal: datetime) -> Plan:
-        """Stagger first, then jitter; skipped when both together leave the window."""
+        """Add stagger and jitter; skip the occurrence if their sum exceeds the window."""
         delay = self.stagger_for(trigger_id) + self.jitter_for(trigger_id, nominal)
         window = self.options.window
         return Plan(nominal, nominal + delay, is_skipped=window is not None and delay > window)
 
     def is_missed(self, nominal: datetime, starts_at: datetime) -> bool:
-        """Whether a start at that instant would be later than the window allows; equal still runs."""
+        """Whether a start at that instant is later than nominal + window."""
         window = self.options.window
         return window is not None and starts_at - nominal > window
 
     def allows_start(self, starts: int) -> bool:
-        """Whether one more start fits under `max`; failed starts count, skipped occurrences do not."""
+        """Whether `max` allows one more start; failed starts count, skipped occurrences do not."""
         return self.options.max is None or starts < self.options.max
 
-    def _bounded(self, found: datetime | None) -> datetime | None:
+    def _before_until(self, instant: datetime | None) -> datetime | None:
         until = self.options.until
-        return None if found is None or (until is not None and found > until) else found
+        return None if instant is None or (until is not None and instant > until) else instant
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.canonical == other.canonical
@@ -114,7 +114,7 @@ class Expression(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CronExpression(Expression):
-    """Calendar pattern in a zone."""
+    """A calendar pattern in a zone."""
 
     recurrence: Recurrence
     is_bounded: bool
@@ -129,7 +129,7 @@ class CronExpression(Expression):
         begin = self.options.from_
         if begin is not None and utc(instant) < begin:
             instant = begin - TICK
-        return self._bounded(self.recurrence.next_after(instant))
+        return self._before_until(self.recurrence.next_after(instant))
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         start, end = utc(start, "start"), utc(end, "end")
@@ -142,13 +142,13 @@ class CronExpression(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EveryExpression(Expression):
-    """Fixed or drawn interval from an anchor; without one, from the instant asked about."""
+    """A fixed or random interval, counted from an anchor or else from the argument of `next_after`."""
 
-    shortest: timedelta
-    longest: timedelta
+    min_interval: timedelta
+    max_interval: timedelta
     anchor: datetime | None
-    # How far each trigger's chain of drawn intervals has been walked: a memo, never an input.
-    _walked: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    # The last instant computed per trigger: a cache that does not change any result.
+    _reached: dict[str, datetime] = field(default_factory=dict[str, datetime])
 
     @property
     def kind(self) -> Literal["every"]:
@@ -158,30 +158,30 @@ class EveryExpression(Expression):
         instant = utc(instant)
         anchor = instant if self.anchor is None else self.anchor
         if anchor >= instant:
-            return self._bounded(self.following(anchor))
-        if self.shortest == self.longest:
-            passed = (instant - anchor) // self.shortest
-            return self._bounded(shifted(anchor, (passed + 1) * self.shortest))
-        return self._bounded(self._walk(anchor, instant))
+            return self._before_until(self.following(anchor))
+        if self.min_interval == self.max_interval:
+            passed = (instant - anchor) // self.min_interval
+            return self._before_until(shift_instant(anchor, (passed + 1) * self.min_interval))
+        return self._before_until(self._walk(anchor, instant))
 
     def following(self, previous: datetime) -> datetime | None:
-        """The instant after a scheduled one: the interval depends on nothing but that one."""
-        spread = milliseconds(self.longest - self.shortest)
+        """The instant after a scheduled one; the interval depends on the trigger and that instant only."""
+        spread = milliseconds(self.max_interval - self.min_interval)
         if not spread:
-            return shifted(previous, self.shortest)
+            return shift_instant(previous, self.min_interval)
         key = rfc3339(previous)
-        drawn = draw_below(spread + 1, identity=self.trigger_id, key=key, salt="every")
-        return shifted(previous, self.shortest + drawn * MILLISECOND)
+        extra = draw_below(spread + 1, identity=self.trigger_id, key=key, salt="every")
+        return shift_instant(previous, self.min_interval + extra * MILLISECOND)
 
     def _walk(self, anchor: datetime, instant: datetime) -> datetime | None:
-        """Drawn intervals form a chain, so the way from the anchor has to be walked, but only once."""
-        previous = self._walked.get(self.trigger_id, anchor)
+        """Step from the anchor through the random intervals, starting from the cached instant if possible."""
+        previous = self._reached.get(self.trigger_id, anchor)
         if previous > instant:
             previous = anchor
-        while (found := self.following(previous)) is not None and found <= instant:
-            previous = found
-        self._walked[self.trigger_id] = previous
-        return found
+        while (following := self.following(previous)) is not None and following <= instant:
+            previous = following
+        self._reached[self.trigger_id] = previous
+        return following
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -202,7 +202,7 @@ class OnceExpression(Expression):
         begin = self.options.from_
         if self.at <= utc(instant) or (begin is not None and self.at < begin):
             return None
-        return self._bounded(self.at)
+        return self._before_until(self.at)
 
 
 def fnv1a(text: str) -> int:

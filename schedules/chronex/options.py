@@ -1,4 +1,4 @@
-"""The text of an options block in -> typed options and findings out."""
+"""Parse the options block of a Chronex text: `{jitter:30s, max:5}`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from schedules.chronex import problems as found
-from schedules.durations import format_duration, parse_duration
-from schedules.errors import Problem
-from schedules.moments import Moment, parse_moment
-from schedules.text import BLANKS
-from schedules.zones import Zone
+from punctual.schedules.chronex import error_codes
+from punctual.schedules.durations import format_duration, parse_duration
+from punctual.schedules.errors import Problem
+from punctual.schedules.text import BLANKS
+from punctual.schedules.wall_clock.moments import Moment, parse_moment
+from punctual.schedules.wall_clock.zones import Zone
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _TAGS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\+[A-Za-z][A-Za-z0-9_-]*)*")
@@ -23,7 +23,7 @@ KEYS = (*_DURATIONS, *_MOMENTS, "max", "tag")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the braces said; zero or None where they said nothing."""
+    """The options of an expression; zero or None if not given."""
 
     jitter: timedelta = timedelta()
     stagger: timedelta = timedelta()
@@ -36,7 +36,7 @@ class Options:
 
 @dataclass(slots=True)
 class OptionsDraft:
-    """Options while they are being read: values by key, where each stands, and what is wrong."""
+    """Options before the zone is known: values and positions by key, and the problems."""
 
     durations: dict[str, timedelta]
     moments: dict[str, Moment]
@@ -73,13 +73,13 @@ NO_OPTIONS = OptionsDraft({}, {}, {}, [], [])
 
 
 def parse_options(block: str, position: int) -> OptionsDraft:
-    """The text between the braces, which starts at the given position of the expression."""
+    """Parse the text between the braces, which starts at the given position of the expression."""
     draft = OptionsDraft({}, {}, {}, [], [])
     for key, key_at, value, value_at in _pairs(block, position):
         if key not in KEYS:
-            draft.problems.append(found.unknown_option(key, key_at))
+            draft.problems.append(error_codes.unknown_option(key, key_at))
         elif key in draft.positions:
-            draft.problems.append(found.structure(f"options: duplicate option '{key}'", key, key_at))
+            draft.problems.append(error_codes.structure(f"options: duplicate option '{key}'", key, key_at))
         else:
             draft.positions[key] = value_at
             _read(draft, key, value, value_at)
@@ -87,7 +87,7 @@ def parse_options(block: str, position: int) -> OptionsDraft:
 
 
 def _pairs(block: str, position: int) -> Iterator[tuple[str, int, str, int]]:
-    """Key, where it stands, value, where it stands."""
+    """Yield key, position of the key, value, position of the value."""
     for part in block.split(","):
         key, _, value = part.partition(":")
         key_at = position + len(key) - len(key.lstrip(BLANKS))
@@ -102,7 +102,7 @@ def _read(draft: OptionsDraft, key: str, value: str, at: int) -> None:
     elif key in _MOMENTS:
         moment = parse_moment(value)
         if moment is None:
-            draft.problems.append(found.bad_option(key, "date/datetime", value, at))
+            draft.problems.append(error_codes.bad_option(key, "date/datetime", value, at))
         else:
             draft.moments[key] = moment
     elif key == "max":
@@ -114,30 +114,30 @@ def _read(draft: OptionsDraft, key: str, value: str, at: int) -> None:
 def _read_duration(draft: OptionsDraft, key: str, value: str, at: int) -> None:
     duration = parse_duration(value)
     if duration is None:
-        draft.problems.append(found.bad_option(key, "duration", value, at))
+        draft.problems.append(error_codes.bad_option(key, "duration", value, at))
     elif not duration and key != "jitter":
-        draft.problems.append(found.not_positive(key, value, at))
+        draft.problems.append(error_codes.not_positive(key, value, at))
     else:
         draft.durations[key] = duration
 
 
 def _read_max(draft: OptionsDraft, value: str, at: int) -> None:
     if not _INTEGER.fullmatch(value):
-        draft.problems.append(found.bad_option("max", "integer", value, at))
+        draft.problems.append(error_codes.bad_option("max", "integer", value, at))
     elif int(value) <= 0:
-        draft.problems.append(found.bad_max(value, at))
+        draft.problems.append(error_codes.bad_max(value, at))
     else:
         draft.max = int(value)
 
 
 def _read_tags(draft: OptionsDraft, value: str, at: int) -> None:
     if not _TAGS.fullmatch(value):
-        draft.problems.append(found.bad_option("tag", "string", value, at))
+        draft.problems.append(error_codes.bad_option("tag", "string", value, at))
         return
     seen: set[str] = set()
     for tag in value.split("+"):
         if tag in seen:
-            draft.warnings.append(found.duplicate_tag(tag, at))
+            draft.warnings.append(error_codes.duplicate_tag(tag, at))
         seen.add(tag)
         at += len(tag) + 1
     draft.tags = tuple(value.split("+"))

@@ -1,4 +1,4 @@
-"""A Chronex text in -> a draft out: its body, zone, options, and every finding with its position."""
+"""Parse a Chronex text into a draft: body, zone, options, and every problem with its position."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from schedules.chronex import problems as found
-from schedules.chronex.days import MonthDayField, WeekDayField, parse_month_days, parse_week_days
-from schedules.chronex.fields import HOUR, MINUTE, MONTH, SECOND, Field, parse_field
-from schedules.chronex.options import NO_OPTIONS, OptionsDraft, parse_options
-from schedules.durations import format_duration, parse_duration
-from schedules.errors import Problem, UnknownZoneError
-from schedules.moments import Moment, parse_moment
-from schedules.text import MAX_LENGTH, clip
-from schedules.zones import Zone, find_zone
+from punctual.schedules.chronex import error_codes
+from punctual.schedules.chronex.day_fields import (
+    MonthDayField,
+    WeekDayField,
+    parse_month_days,
+    parse_week_days,
+)
+from punctual.schedules.chronex.numeric_fields import HOUR, MINUTE, MONTH, SECOND, Field, parse_field
+from punctual.schedules.chronex.options import NO_OPTIONS, OptionsDraft, parse_options
+from punctual.schedules.durations import format_duration, parse_duration
+from punctual.schedules.errors import Problem, UnknownZoneError
+from punctual.schedules.text import MAX_LENGTH, clip
+from punctual.schedules.wall_clock.moments import Moment, parse_moment
+from punctual.schedules.wall_clock.zones import Zone, find_zone
 
 ALIASES = {
     "@yearly": "0 0 1 1 *",
@@ -28,7 +33,7 @@ ALIASES = {
 }
 _TOKEN = re.compile(r"[^\x09-\x0d\x1c-\x20]+")
 _BLANK = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
-_ONLY_AT_ZERO = Field(1, "", is_interval=False)
+_SECOND_ZERO = Field(1, "", is_interval=False)
 
 
 class CronBody(NamedTuple):
@@ -42,14 +47,14 @@ class CronBody(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class EveryBody:
-    shortest: timedelta
-    longest: timedelta
+class IntervalBody:
+    min_interval: timedelta
+    max_interval: timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class OnceBody:
-    """Either an absolute moment or a delay from the reference."""
+    """An absolute moment, or a delay from the reference."""
 
     moment: Moment | None
     delay: timedelta
@@ -57,12 +62,12 @@ class OnceBody:
     position: int
 
 
-Body = CronBody | EveryBody | OnceBody
+Body = CronBody | IntervalBody | OnceBody
 
 
 @dataclass(slots=True)
 class Draft:
-    """What the text says, before a zone and a reference turn it into a schedule."""
+    """A parsed text, before `compiler` resolves it with a zone and a reference."""
 
     text: str
     zone: Zone | None
@@ -80,13 +85,13 @@ class Draft:
 
 
 class Tokens:
-    """Words between blanks; where each stands is worked out only when a finding needs it."""
+    """The words of a text; positions are computed only when a problem needs them."""
 
     __slots__ = ("_head", "skipped", "texts")
 
     def __init__(self, head: str) -> None:
         self._head = head
-        # `split` agrees with the pattern on ASCII and is several times faster.
+        # On ASCII, `split` gives the same words and is several times faster.
         self.texts = head.split() if head.isascii() else _TOKEN.findall(head)
         self.skipped = 0
 
@@ -95,17 +100,17 @@ class Tokens:
         return self.texts.pop(0)
 
     def position(self, index: int) -> int:
-        """Where a word starts; one past the last word is the end of the text."""
+        """Where a word starts; the index after the last word gives the end of the text."""
         starts = [match.start() for match in _TOKEN.finditer(self._head)]
         return [*starts, len(self._head)][index + self.skipped]
 
 
-def read(text: object) -> Draft:
-    """Never raises: whatever is wrong is in the draft's findings."""
+def parse_draft(text: object) -> Draft:
+    """Parse a text; never raises, all problems are in the draft."""
     if not isinstance(text, str):
-        return _refused("", found.structure("expected a text", repr(type(text))))
+        return _rejected_draft("", error_codes.structure("expected a text", repr(type(text))))
     if len(text) > MAX_LENGTH:
-        return _refused(text, found.structure(f"longer than {MAX_LENGTH} characters", text))
+        return _rejected_draft(text, error_codes.structure(f"longer than {MAX_LENGTH} characters", text))
     problems: list[Problem] = []
     head, options = _split_options(text, problems)
     tokens = Tokens(head)
@@ -115,28 +120,28 @@ def read(text: object) -> Draft:
     body = _body(tokens, problems)
     problems.extend(options.problems)
     draft = Draft(text, zone, body, options, problems)
-    if isinstance(body, EveryBody):
-        _compare_with_interval(options, body.shortest)
+    if isinstance(body, IntervalBody):
+        _compare_with_interval(options, body.min_interval)
     return draft
 
 
-def _refused(text: str, problem: Problem) -> Draft:
+def _rejected_draft(text: str, problem: Problem) -> Draft:
     return Draft(text, None, None, NO_OPTIONS, [problem])
 
 
 def _split_options(text: str, problems: list[Problem]) -> tuple[str, OptionsDraft]:
-    """The part before the braces, and what the braces hold."""
+    """Split off the options block and parse it."""
     opening, closing = text.find("{"), text.find("}")
     if opening < 0 and closing < 0:
         return text, NO_OPTIONS
-    reason, at = _misplaced(text, opening, closing) or _malformed(text, opening, closing)
+    reason, at = _brace_error(text, opening, closing) or _block_error(text, opening, closing)
     if reason:
-        problems.append(found.structure(reason, text[at:], at))
+        problems.append(error_codes.structure(reason, text[at:], at))
         return text[: opening if opening >= 0 else closing], NO_OPTIONS
     return text[:opening], parse_options(text[opening + 1 : closing], opening + 1)
 
 
-def _misplaced(text: str, opening: int, closing: int) -> tuple[str, int] | None:
+def _brace_error(text: str, opening: int, closing: int) -> tuple[str, int] | None:
     if opening < 0 or 0 <= closing < opening:
         return "options: '}' without '{'", closing
     if closing < 0:
@@ -146,7 +151,7 @@ def _misplaced(text: str, opening: int, closing: int) -> tuple[str, int] | None:
     return None
 
 
-def _malformed(text: str, opening: int, closing: int) -> tuple[str, int]:
+def _block_error(text: str, opening: int, closing: int) -> tuple[str, int]:
     if text[closing + 1 :].strip(_BLANK):
         return "options: text after '}'", closing + 1
     if not text[opening + 1 : closing].strip(_BLANK):
@@ -162,31 +167,31 @@ def _zone(tokens: Tokens, problems: list[Problem]) -> Zone | None:
     try:
         return find_zone(name)
     except UnknownZoneError:
-        problems.append(found.unknown_zone(name, position))
+        problems.append(error_codes.unknown_zone(name, position))
         return None
 
 
 def _body(tokens: Tokens, problems: list[Problem]) -> Body | None:
     texts = tokens.texts
     if texts and texts[0].startswith("@"):
-        return _marked_body(tokens, problems)
+        return _alias_body(tokens, problems)
     if len(texts) not in {5, 6}:
-        problems.append(found.field_count(len(texts), " ".join(texts), tokens.position(0)))
+        problems.append(error_codes.field_count(len(texts), " ".join(texts), tokens.position(0)))
         return None
     return _cron(texts, tokens, problems)
 
 
-def _marked_body(tokens: Tokens, problems: list[Problem]) -> Body | None:
+def _alias_body(tokens: Tokens, problems: list[Problem]) -> Body | None:
     texts, mark = tokens.texts, tokens.texts[0].lower()
     takes_value = mark in {"@every", "@once"}
     if mark not in ALIASES and not takes_value:
         reason = f"unknown alias '{clip(texts[0])}'"
-        problems.append(found.structure(reason, texts[0], tokens.position(0)))
+        problems.append(error_codes.structure(reason, texts[0], tokens.position(0)))
         return None
     expected = 2 if takes_value else 1
     if extra := texts[expected:]:
         reason = f"unexpected text '{clip(extra[0])}'"
-        problems.append(found.structure(reason, extra[0], tokens.position(expected)))
+        problems.append(error_codes.structure(reason, extra[0], tokens.position(expected)))
     if not takes_value:
         return _cron(ALIASES[mark].split(), tokens, problems)
     value = texts[1] if texts[1:] else ""
@@ -196,7 +201,7 @@ def _marked_body(tokens: Tokens, problems: list[Problem]) -> Body | None:
 
 def _cron(texts: list[str], tokens: Tokens, problems: list[Problem]) -> CronBody:
     *seconds, minute, hour, month_days, month, week_days = texts
-    second = parse_field(SECOND, seconds[0]) if seconds else _ONLY_AT_ZERO
+    second = parse_field(SECOND, seconds[0]) if seconds else _SECOND_ZERO
     body = (
         parse_field(MINUTE, minute),
         parse_field(HOUR, hour),
@@ -208,20 +213,20 @@ def _cron(texts: list[str], tokens: Tokens, problems: list[Problem]) -> CronBody
     for index, field in enumerate(fields):
         if field.problems:
             start = tokens.position(index)
-            problems.extend(problem.moved(start) for problem in field.problems)
+            problems.extend(problem.move_by(start) for problem in field.problems)
     return CronBody(second, *body, " ".join([field.canonical for field in fields]))
 
 
-def _every(value: str, position: int, problems: list[Problem]) -> EveryBody | None:
+def _every(value: str, position: int, problems: list[Problem]) -> IntervalBody | None:
     low, dash, high = value.partition("-")
-    shortest = parse_duration(low)
-    longest = parse_duration(high) if dash else shortest
-    if not shortest or not longest:
-        problems.append(found.bad_every(value, position))
+    min_interval = parse_duration(low)
+    max_interval = parse_duration(high) if dash else min_interval
+    if not min_interval or not max_interval:
+        problems.append(error_codes.bad_every(value, position))
         return None
-    if dash and shortest >= longest:
-        problems.append(found.bad_every_range(value, position))
-    return EveryBody(shortest, longest)
+    if dash and min_interval >= max_interval:
+        problems.append(error_codes.bad_every_range(value, position))
+    return IntervalBody(min_interval, max_interval)
 
 
 def _once(value: str, position: int, problems: list[Problem]) -> OnceBody | None:
@@ -229,21 +234,21 @@ def _once(value: str, position: int, problems: list[Problem]) -> OnceBody | None
         delay = parse_duration(value[1:])
         if delay:
             return OnceBody(None, delay, value, position)
-        problems.append(found.bad_relative_once(value, position))
+        problems.append(error_codes.bad_relative_once(value, position))
         return None
     moment = parse_moment(value)
     if moment is None or moment.is_date:
-        problems.append(found.bad_once(value, position))
+        problems.append(error_codes.bad_once(value, position))
         return None
     return OnceBody(moment, timedelta(), value, position)
 
 
 def _compare_with_interval(options: OptionsDraft, interval: timedelta) -> None:
-    """Only `@every` states its interval; for cron the seed leaves this check out."""
+    """Warn about jitter and stagger that are long for `@every`; cron has no single interval to compare."""
     jitter, stagger = options.durations.get("jitter"), options.durations.get("stagger")
     if jitter and jitter * 2 > interval:
-        shown = format_duration(jitter)
-        options.warnings.append(found.large_jitter(shown, options.positions["jitter"]))
+        text = format_duration(jitter)
+        options.warnings.append(error_codes.large_jitter(text, options.positions["jitter"]))
     if stagger and stagger > interval:
-        shown = format_duration(stagger)
-        options.warnings.append(found.large_stagger(shown, options.positions["stagger"]))
+        text = format_duration(stagger)
+        options.warnings.append(error_codes.large_stagger(text, options.positions["stagger"]))

@@ -1,4 +1,4 @@
-"""A JSON value and a JSON Schema in -> the first violation out, for the keywords our schemas use."""
+"""Check a JSON value against a JSON Schema, for the keywords that our schema uses."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, cast
 
-from schedules.errors import TriggerDefinitionError
-from schedules.text import clip
+from punctual.schedules.errors import TriggerDefinitionError
+from punctual.schedules.text import clip
 
 _TYPES: dict[str, type] = {"object": dict, "string": str, "boolean": bool}
 
 
 @lru_cache(maxsize=1)
 def trigger_schema() -> Mapping[str, Any]:
-    """The JSON Schema of a trigger definition, as shipped with the package."""
-    text = files("schedules.chronex").joinpath("trigger.schema.json").read_text("utf-8")
+    """The JSON Schema of a trigger definition, shipped with the package."""
+    text = files("punctual.schedules.chronex").joinpath("trigger.schema.json").read_text("utf-8")
     return cast("Mapping[str, Any]", json.loads(text))
 
 
 def check(value: object, schema: Mapping[str, Any], path: str = "$") -> None:
-    """Raises at the first keyword the value breaks; `path` says where."""
+    """Raise `TriggerDefinitionError` at the first violation; its field is the JSON path."""
     if not isinstance(value, _TYPES[schema["type"]]):
-        raise refused(path, value, f"expected {schema['type']}")
+        raise refusal(path, value, f"expected {schema['type']}")
     if isinstance(value, str):
         _check_pattern(value, schema, path)
     if isinstance(value, dict):
@@ -33,16 +33,16 @@ def check(value: object, schema: Mapping[str, Any], path: str = "$") -> None:
 
 
 def _check_pattern(value: str, schema: Mapping[str, Any], path: str) -> None:
-    # JSON Schema's `$` means the very end, where Python's also matches before a final newline.
+    # In JSON Schema `$` matches the very end only; in Python also before a final newline.
     pattern = str(schema.get("pattern", "")).replace("$", r"\Z")
     if not re.search(pattern, value):
-        raise refused(path, value, f"does not match {schema['pattern']}")
+        raise refusal(path, value, f"does not match {schema['pattern']}")
 
 
 def _check_object(value: dict[str, object], schema: Mapping[str, Any], path: str) -> None:
     for name in schema.get("required", ()):
         if name not in value:
-            raise refused(f"{path}.{name}", "", "is required")
+            raise refusal(f"{path}.{name}", "", "is required")
     known = schema.get("properties", {})
     others = schema.get("additionalProperties")
     for name, item in value.items():
@@ -51,6 +51,6 @@ def _check_object(value: dict[str, object], schema: Mapping[str, Any], path: str
             check(item, rule, f"{path}.{clip(name)}")
 
 
-def refused(path: str, value: object, reason: str) -> TriggerDefinitionError:
-    shown = clip(value)
-    return TriggerDefinitionError(f"{path}: {reason}, got {shown!r}", field=path, value=shown)
+def refusal(path: str, value: object, reason: str) -> TriggerDefinitionError:
+    text = clip(value)
+    return TriggerDefinitionError(f"{path}: {reason}, got {text!r}", field=path, value=text)

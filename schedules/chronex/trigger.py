@@ -1,4 +1,4 @@
-"""A trigger document in JSON in -> a checked, immutable trigger definition out, and back."""
+"""Read and write trigger definitions in JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import datetime, tzinfo
 from types import MappingProxyType
 from typing import Any, cast
 
-from schedules.chronex.build import parse, validate
-from schedules.chronex.expression import Expression
-from schedules.chronex.schema import check, refused, trigger_schema
-from schedules.errors import ChronexError
+from punctual.schedules.chronex.compiler import parse, validate
+from punctual.schedules.chronex.expression import Expression
+from punctual.schedules.chronex.schema import check, refusal, trigger_schema
+from punctual.schedules.errors import ChronexError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,22 @@ class TriggerDefinition:
 
     @classmethod
     def from_dict(cls, document: object) -> TriggerDefinition:
-        """Checked against the shipped JSON Schema, then the expression by its own grammar."""
+        """Check a document against the JSON Schema, then parse its expression."""
         check(document, trigger_schema())
-        found = cast("dict[str, Any]", document)
-        result = validate(found["expression"])
+        fields = cast("dict[str, Any]", document)
+        result = validate(fields["expression"])
         if not result.is_valid:
             raise ChronexError(result.errors, result.warnings)
-        return cls(found["id"], found["expression"], found.get("enabled", True), found.get("metadata", {}))
+        return cls(
+            fields["id"], fields["expression"], fields.get("enabled", True), fields.get("metadata", {})
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> TriggerDefinition:
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise refused("$", str(error), "is not JSON") from None
+            raise refusal("$", str(error), "is not JSON") from None
         return cls.from_dict(document)
 
     def to_dict(self) -> dict[str, object]:
@@ -66,5 +68,5 @@ class TriggerDefinition:
     def schedule(
         self, *, reference: datetime | None = None, timezone: str | tzinfo | None = None
     ) -> Expression:
-        """The parsed expression, bound to this trigger's id."""
+        """Parse the expression for this trigger's id."""
         return parse(self.expression, reference=reference, timezone=timezone, trigger_id=self.id)

@@ -1,10 +1,16 @@
-"""Deterministic decisions: identity, period and window in -> one reproducible start time out.
+"""Deterministic decisions: choose one reproducible start time inside a window.
 
-`VERSION` is semantic: whatever moves a chosen time for an unchanged request raises its first number.
+The same request gives the same start time on every machine. `decision` makes the choice from a seeded
+generator (`generator`), bends it by a distribution (`distributions`) and keeps to `constraints`;
+`modifiers` reads and writes the text form that `krontab` and a job's spread setting use.
+
+An invalid request raises `DecisionError`; a window without an admissible time is not an error, but a
+result with `unschedulable` set. `VERSION` is semantic: a change that moves a chosen time for an
+unchanged request raises the major number.
 """
 
-from schedules.kron.constraints import Constraints
-from schedules.kron.decision import (
+from punctual.schedules.kron.constraints import Constraints
+from punctual.schedules.kron.decision import (
     MAX_ATTEMPTS,
     VERSION,
     ConstraintMeta,
@@ -13,7 +19,7 @@ from schedules.kron.decision import (
     Spread,
     decide,
 )
-from schedules.kron.distributions import Distribution
+from punctual.schedules.kron.distributions import Distribution
 
 __all__ = [
     "MAX_ATTEMPTS",

@@ -1,4 +1,4 @@
-"""Clause sets such as `dow=MON-FRI;hours=8-18` in -> a test of local times out."""
+"""Parse constraints such as `dow=MON-FRI;hours=8-18` and test local times against them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 
-from schedules.errors import DecisionError
-from schedules.months import DAY_NAMES, MONTH_NAMES
-from schedules.text import BLANKS, MAX_LENGTH, clip
+from punctual.schedules.errors import DecisionError
+from punctual.schedules.text import BLANKS, MAX_LENGTH, clip
+from punctual.schedules.wall_clock.months import DAY_NAMES, MONTH_NAMES
 
 _MONTHS = {name: n for n, name in enumerate(MONTH_NAMES, 1)}
 _DAYS = {name: n for n, name in enumerate(DAY_NAMES)}
@@ -28,19 +28,19 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One kind of condition; its spans are inclusive, in that kind's own numbers."""
+    """One condition: a kind such as `hours`, and inclusive spans of its values."""
 
     kind: str
     spans: Spans
 
     def matches(self, local: datetime) -> bool:
-        value = _reading(self.kind, local)
+        value = _value(self.kind, local)
         return any(low <= value <= high for low, high in self.spans)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Compiled constraints: one `only` set must match entirely, and no `avoid` clause at all."""
+    """Compiled constraints: all clauses of one `only` set must match, and no `avoid` clause may."""
 
     only: tuple[tuple[Clause, ...], ...]
     avoid: tuple[Clause, ...]
@@ -53,14 +53,14 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Clause sets as text; `decide` compiles them, once per distinct value."""
+    """Clause sets as text; `decide` compiles them, and caches the result."""
 
     only: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, only: tuple[str, ...] = (), avoid: tuple[str, ...] = ()) -> Constraints:
-        """The constraints, checked at once instead of at the first decision."""
+        """Check the constraints now instead of at the first decision."""
         constraints = cls(tuple(only), tuple(avoid))
         constraints.compile()
         return constraints
@@ -76,16 +76,16 @@ def _compile(only: tuple[str, ...], avoid: tuple[str, ...]) -> Rules:
 
 
 def _clauses(text: str) -> tuple[Clause, ...]:
-    """Clauses of the same kind in one set add up; different kinds must all hold."""
+    """Parse one set: spans of the same kind are alternatives, different kinds must all match."""
     if len(text) > MAX_LENGTH:
-        raise _refused("constraint", text, f"longer than {MAX_LENGTH} characters")
+        raise _refusal("constraint", text, f"longer than {MAX_LENGTH} characters")
     spans: dict[str, Spans] = {}
     for part in text.split(";"):
         kind, _, value = (piece.strip(BLANKS) for piece in part.partition("="))
         spans[kind] = spans.get(kind, ()) + tuple(
             _span(kind, item.strip(BLANKS)) for item in value.split(",")
         )
-    return tuple(Clause(kind, found) for kind, found in spans.items())
+    return tuple(Clause(kind, kind_spans) for kind, kind_spans in spans.items())
 
 
 def _span(kind: str, item: str) -> tuple[int, int]:
@@ -98,12 +98,12 @@ def _span(kind: str, item: str) -> tuple[int, int]:
     elif kind in {"date", "dates"}:
         first, dots, last = item.partition("..")
         if dots and kind == "date":
-            raise _refused(kind, item, "expected a single date")
+            raise _refusal(kind, item, "expected a single date")
         span = (_ordinal(kind, first), _ordinal(kind, last if dots else first))
     else:
-        raise _refused(kind, item, "unknown clause")
+        raise _refusal(kind, item, "unknown clause")
     if span[0] > span[1]:
-        raise _refused(kind, item, "a range must not wrap around")
+        raise _refusal(kind, item, "a range must not wrap around")
     return span
 
 
@@ -111,25 +111,25 @@ def _number(kind: str, text: str) -> int:
     low, high, names = _NUMERIC[kind]
     value = int(text) if _NUMBER.fullmatch(text) else names.get(text.upper(), -1)
     if not low <= value <= high:
-        raise _refused(kind, text, f"expected a value in [{low}, {high}]")
+        raise _refusal(kind, text, f"expected a value in [{low}, {high}]")
     return value
 
 
 def _minute(item: str, text: str) -> int:
-    found = _CLOCK.fullmatch(text)
-    if not found:
-        raise _refused("between", item, "expected hh:mm-hh:mm")
-    return int(found[1]) * 60 + int(found[2])
+    match = _CLOCK.fullmatch(text)
+    if not match:
+        raise _refusal("between", item, "expected hh:mm-hh:mm")
+    return int(match[1]) * 60 + int(match[2])
 
 
 def _ordinal(kind: str, text: str) -> int:
     try:
         return date.fromisoformat(text if _DATE.fullmatch(text) else "").toordinal()
     except ValueError:
-        raise _refused(kind, text, "expected yyyy-mm-dd") from None
+        raise _refusal(kind, text, "expected yyyy-mm-dd") from None
 
 
-def _reading(kind: str, local: datetime) -> int:
+def _value(kind: str, local: datetime) -> int:
     if kind == "hours":
         return local.hour
     if kind == "dow":
@@ -141,7 +141,7 @@ def _reading(kind: str, local: datetime) -> int:
     return local.hour * 60 + local.minute if kind == "between" else local.toordinal()
 
 
-def _refused(field: str, value: str, reason: str) -> DecisionError:
-    shown = clip(value)
-    message = f"{clip(field) or 'constraint'}: {reason}, got '{shown}'"
-    return DecisionError("invalid_constraint", message, field=clip(field), value=shown)
+def _refusal(field: str, value: str, reason: str) -> DecisionError:
+    text = clip(value)
+    message = f"{clip(field) or 'constraint'}: {reason}, got '{text}'"
+    return DecisionError("invalid_constraint", message, field=clip(field), value=text)

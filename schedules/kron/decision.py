@@ -1,7 +1,7 @@
-"""A decision request in -> the one start time it stands for out, the same on every machine.
+"""Decide the start time of a request, the same on every machine.
 
 Order of checks: identity, window, mode, distribution and its parameters, seed strategy, constraints,
-zone. The zone database is the one `zoneinfo` finds: the system's, else the `tzdata` package.
+zone. `zoneinfo` supplies the zone database: the system's, else the `tzdata` package.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from schedules.errors import DecisionError, UnknownZoneError
-from schedules.instants import rfc3339, utc
-from schedules.kron.constraints import Constraints, Rules
-from schedules.kron.distributions import UNIFORM, Distribution, Transform, transform
-from schedules.kron.generator import SplitMix64, seed_digest
-from schedules.text import clip
-from schedules.zones import Zone, find_zone
+from punctual.schedules.errors import DecisionError, UnknownZoneError
+from punctual.schedules.kron.constraints import Constraints, Rules
+from punctual.schedules.kron.distributions import UNIFORM, Distribution, Transform, transform
+from punctual.schedules.kron.generator import SplitMix64, seed_digest
+from punctual.schedules.text import clip
+from punctual.schedules.utc import rfc3339, utc
+from punctual.schedules.wall_clock.zones import Zone, find_zone
 
 VERSION = "1.0.0"
 MAX_ATTEMPTS = 64
@@ -42,7 +42,7 @@ class DecisionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintMeta:
-    """How many numbers were drawn before one was accepted, or all were refused."""
+    """How many candidates were drawn until one was admitted or the limit was reached."""
 
     attempts: int
 
@@ -63,7 +63,7 @@ class DecisionResult:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A job's setting: how the nominal times of any schedule are moved around."""
+    """A job's setting: how start times are spread around the nominal times of its schedule."""
 
     window_mode: str = "after"
     window_duration: timedelta = timedelta()
@@ -86,19 +86,19 @@ class Spread:
         )
 
     def decide(self, identity: str, nominal: datetime, timezone: str = "UTC") -> DecisionResult:
-        """When this occurrence starts; an `around` window may begin before the nominal time."""
+        """Decide when an occurrence starts; an `around` window may begin before the nominal time."""
         return decide(self.request(identity, nominal, timezone))
 
 
 def decide(request: DecisionRequest) -> DecisionResult:
-    """The chosen time inside the window, or an unschedulable result that says why."""
+    """Choose a time inside the window, or return an unschedulable result with the reason."""
     shape, rules, zone = _check(request)
     nominal = utc(request.nominal_time, "nominal_time")
     period_id = rfc3339(nominal.replace(microsecond=0))
     digest = seed_digest(request.identity, _key(request, nominal, zone, period_id), request.salt)
     start, end = _window(nominal, request.window_mode, request.window_duration)
     seconds = (end - start) // timedelta(seconds=1)
-    offset, attempts = _choose(SplitMix64(digest), shape, seconds, _admits(rules, zone, start))
+    offset, attempts = _choose(SplitMix64(digest), shape, seconds, _admission_test(rules, zone, start))
     return DecisionResult(
         period_id,
         nominal,
@@ -109,21 +109,21 @@ def decide(request: DecisionRequest) -> DecisionResult:
         request.distribution,
         ConstraintMeta(attempts),
         offset is None,
-        _refusal(attempts) if offset is None else "",
+        _unschedulable_reason(attempts) if offset is None else "",
     )
 
 
 def _check(request: DecisionRequest) -> tuple[Transform, Rules, Zone]:
-    """Everything the request promises, in the documented order."""
+    """Check the request in the documented order."""
     if not request.identity:
         raise DecisionError("invalid_identity", "identity: must not be empty", field="identity")
     if request.window_duration < timedelta():
         value = str(request.window_duration)
         message = f"window_duration: must not be negative, got {value}"
         raise DecisionError("invalid_window", message, field="window_duration", value=value)
-    _one_of("invalid_window_mode", "window_mode", request.window_mode, WINDOW_MODES)
+    _check_choice("invalid_window_mode", "window_mode", request.window_mode, WINDOW_MODES)
     shape = transform(request.distribution)
-    _one_of("invalid_seed_strategy", "seed_strategy", request.seed_strategy, SEED_STRATEGIES)
+    _check_choice("invalid_seed_strategy", "seed_strategy", request.seed_strategy, SEED_STRATEGIES)
     rules = request.constraints.compile()
     try:
         return shape, rules, find_zone(request.timezone)
@@ -131,7 +131,7 @@ def _check(request: DecisionRequest) -> tuple[Transform, Rules, Zone]:
         raise DecisionError("invalid_timezone", error.message, field="timezone", value=error.value) from None
 
 
-def _one_of(kind: str, field: str, value: str, known: tuple[str, ...]) -> None:
+def _check_choice(kind: str, field: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         message = f"{field}: expected one of {', '.join(known)}, got '{clip(value)}'"
         raise DecisionError(kind, message, field=field, value=clip(value))
@@ -148,7 +148,7 @@ def _key(request: DecisionRequest, nominal: datetime, zone: Zone, period_id: str
 
 
 def _window(nominal: datetime, mode: str, duration: timedelta) -> tuple[datetime, datetime]:
-    """Computed in whole nanoseconds, then both bounds cut to whole seconds."""
+    """Compute the window in nanoseconds, then round both bounds down to seconds."""
     start = (nominal - _EPOCH) // _MICROSECOND * 1000
     length = duration // _MICROSECOND * 1000
     if mode == "around":
@@ -167,7 +167,7 @@ def _at_second(nanoseconds: int) -> datetime:
 def _choose(
     generator: SplitMix64, shape: Transform, seconds: int, admits: Callable[[int], bool]
 ) -> tuple[int | None, int]:
-    """The first admitted offset and the number of draws it took."""
+    """Draw offsets until one is admitted; return it and the number of draws."""
     if not seconds:
         return (0 if admits(0) else None), 0
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -177,7 +177,7 @@ def _choose(
     return None, MAX_ATTEMPTS
 
 
-def _admits(rules: Rules, zone: Zone, start: datetime) -> Callable[[int], bool]:
+def _admission_test(rules: Rules, zone: Zone, start: datetime) -> Callable[[int], bool]:
     if not rules.only and not rules.avoid:
         return lambda _offset: True
 
@@ -188,7 +188,7 @@ def _admits(rules: Rules, zone: Zone, start: datetime) -> Callable[[int], bool]:
     return admits
 
 
-def _refusal(attempts: int) -> str:
+def _unschedulable_reason(attempts: int) -> str:
     if not attempts:
         return "the constraints refuse the only time of the window"
     return f"the constraints refused all {attempts} candidates"

@@ -1,7 +1,7 @@
-"""Identity, key and salt in -> a hash and a reproducible stream of numbers out.
+"""Reproducible random numbers from identity, key and salt.
 
 SHA-256 over `identity LF key LF salt`, then SplitMix64 seeded with the first eight bytes, big-endian.
-Fixed for major version 1: another hash or generator would move every decision ever stored.
+Fixed for major version 1: another hash or generator would change every decision made so far.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _UNIT = 2.0**-53
 
 
 def seed_digest(identity: str, key: str, salt: str) -> bytes:
-    # Lone surrogates cannot be encoded strictly; passing them through keeps this total and injective.
+    # Strict encoding refuses lone surrogates; "surrogatepass" accepts every text and keeps texts distinct.
     return sha256(f"{identity}\n{key}\n{salt}".encode("utf-8", "surrogatepass")).digest()
 
 
 class SplitMix64:
-    """The generator of Steele, Lea and Flood; 64-bit state, one addition and one mix per draw."""
+    """The SplitMix64 generator of Steele, Lea and Flood."""
 
     __slots__ = ("_state",)
 
@@ -34,11 +34,11 @@ class SplitMix64:
         return mixed ^ mixed >> 31
 
     def next_unit(self) -> float:
-        """Uniform in [0, 1) with 53 bits, exactly representable on every platform."""
+        """A uniform number in [0, 1) with 53 bits, exactly representable on every platform."""
         return (self.next_int() >> 11) * _UNIT
 
 
 def draw_below(count: int, *, identity: str, key: str, salt: str) -> int:
-    """One number of range(count), the same on every node for the same seed text."""
+    """Draw one number of range(count), the same on every node for the same seed."""
     unit = SplitMix64(seed_digest(identity, key, salt)).next_unit()
     return min(int(unit * count), count - 1)

@@ -1,4 +1,4 @@
-"""Modifiers such as `@win(after,3h) @dist(uniform)` in -> a spread and a policy out, and back as text."""
+"""Parse and format modifiers such as `@win(after,3h) @dist(uniform)`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from schedules.durations import format_duration, parse_duration
-from schedules.errors import DecisionError, KrontabError
-from schedules.kron.constraints import Constraints
-from schedules.kron.decision import Spread
-from schedules.kron.distributions import UNIFORM, Distribution
-from schedules.text import BLANKS, clip
+from punctual.schedules.durations import format_duration, parse_duration
+from punctual.schedules.errors import DecisionError, KrontabError
+from punctual.schedules.kron.constraints import Constraints
+from punctual.schedules.kron.decision import Spread
+from punctual.schedules.kron.distributions import UNIFORM, Distribution
+from punctual.schedules.text import BLANKS, clip
 
 CONCURRENCY = ("allow", "forbid", "replace")
 _NAMES = ("tz", "win", "dist", "seed", "policy", "only", "avoid")
-_MAY_REPEAT = ("only", "avoid")
+_REPEATABLE = ("only", "avoid")
 _MODIFIER = re.compile(r'\s*@([A-Za-z]+)\(((?:[^()"]|"(?:[^"\\]|\\.)*")*)\)(?=\s|$)', re.ASCII)
 _ARGUMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PLAIN = re.compile(r'[^\s,()"\\=]+')
-# Any instant will do: a decision is only made to have every setting checked.
+# An arbitrary instant: `read_spread` makes one decision to check every setting.
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Modifier(NamedTuple):
-    """What stands between the parentheses, and where the `@` is."""
+    """The text between the parentheses, and the position of the `@`."""
 
     content: str
     position: int
@@ -34,7 +34,7 @@ class Modifier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the platform does when runs overlap or come late."""
+    """What happens when runs overlap or are late."""
 
     concurrency: str = "forbid"
     deadline: timedelta = timedelta()
@@ -45,33 +45,33 @@ Modifiers = dict[str, list[Modifier]]
 
 
 def scan(text: str, start: int) -> Modifiers:
-    """Every modifier from the position on, by name; nothing else may stand between them."""
-    found: Modifiers = {}
+    """Parse the modifiers from a position on, by name; no other text may stand between them."""
+    modifiers: Modifiers = {}
     end = len(text.rstrip(BLANKS))
     while start < end:
         match = _MODIFIER.match(text, start)
         if not match or match[1] not in _NAMES:
-            raise refused("modifier", text[start:], "expected a modifier such as @win(after,1h)", start)
+            raise refusal("modifier", text[start:], "expected a modifier such as @win(after,1h)", start)
         name = match[1]
         position = match.start(1) - 1
-        if name in found and name not in _MAY_REPEAT:
-            raise refused(name, match[2], "given twice", position)
-        found.setdefault(name, []).append(Modifier(match[2].strip(BLANKS), position))
+        if name in modifiers and name not in _REPEATABLE:
+            raise refusal(name, match[2], "given twice", position)
+        modifiers.setdefault(name, []).append(Modifier(match[2].strip(BLANKS), position))
         start = match.end()
-    return found
+    return modifiers
 
 
-def read_spread(found: Modifiers) -> Spread:
-    """The spread of the modifiers present, checked by making one decision with it."""
-    mode, duration = _window(found["win"][0]) if "win" in found else ("after", timedelta())
+def read_spread(modifiers: Modifiers) -> Spread:
+    """Make a spread from the modifiers, and check it by making one decision with it."""
+    mode, duration = _window(modifiers["win"][0]) if "win" in modifiers else ("after", timedelta())
     spread = Spread(
         mode,
         duration,
-        _distribution(found["dist"][0]) if "dist" in found else UNIFORM,
-        *(_seed(found["seed"][0]) if "seed" in found else ("stable", "")),
+        _distribution(modifiers["dist"][0]) if "dist" in modifiers else UNIFORM,
+        *(_seed(modifiers["seed"][0]) if "seed" in modifiers else ("stable", "")),
         Constraints(
-            tuple(modifier.content for modifier in found.get("only", ())),
-            tuple(modifier.content for modifier in found.get("avoid", ())),
+            tuple(modifier.content for modifier in modifiers.get("only", ())),
+            tuple(modifier.content for modifier in modifiers.get("avoid", ())),
         ),
     )
     try:
@@ -81,26 +81,26 @@ def read_spread(found: Modifiers) -> Spread:
     return spread
 
 
-def read_policy(found: Modifiers) -> Policy:
-    if "policy" not in found:
+def read_policy(modifiers: Modifiers) -> Policy:
+    if "policy" not in modifiers:
         return Policy()
-    modifier = found["policy"][0]
+    modifier = modifiers["policy"][0]
     values = _pairs("policy", modifier, _arguments(modifier.content))
     if unknown := sorted(set(values) - {"concurrency", "deadline", "suspend"}):
-        raise refused("policy", unknown[0], "unknown key", modifier.position)
+        raise refusal("policy", unknown[0], "unknown key", modifier.position)
     concurrency, suspend = values.get("concurrency", "forbid"), values.get("suspend", "false")
     deadline = parse_duration(values.get("deadline", "0s"))
     if concurrency not in CONCURRENCY:
-        raise refused("policy", concurrency, "concurrency is allow, forbid or replace", modifier.position)
+        raise refusal("policy", concurrency, "concurrency is allow, forbid or replace", modifier.position)
     if suspend not in {"true", "false"}:
-        raise refused("policy", suspend, "suspend is true or false", modifier.position)
+        raise refusal("policy", suspend, "suspend is true or false", modifier.position)
     if deadline is None:
-        raise refused("policy", values["deadline"], "deadline is a duration", modifier.position)
+        raise refusal("policy", values["deadline"], "deadline is a duration", modifier.position)
     return Policy(concurrency, deadline, suspend == "true")
 
 
 def format_spread(spread: Spread) -> list[str]:
-    """The modifiers of a spread in their canonical order, defaults left out."""
+    """Format a spread in canonical order, without defaults."""
     parts: list[str] = []
     if (spread.window_mode, spread.window_duration) != ("after", timedelta()):
         parts.append(f"@win({spread.window_mode},{format_duration(spread.window_duration)})")
@@ -108,7 +108,7 @@ def format_spread(spread: Spread) -> list[str]:
         shapes = [f"{key}={value}" for key, value in sorted(spread.distribution.params.items())]
         parts.append(f"@dist({','.join([spread.distribution.name, *shapes])})")
     if (spread.seed_strategy, spread.salt) != ("stable", ""):
-        salt = [f"salt={_quoted(spread.salt)}"] if spread.salt else []
+        salt = [f"salt={_quote(spread.salt)}"] if spread.salt else []
         parts.append(f"@seed({','.join([spread.seed_strategy, *salt])})")
     parts += [f"@only({text})" for text in spread.constraints.only]
     parts += [f"@avoid({text})" for text in spread.constraints.avoid]
@@ -130,7 +130,7 @@ def _window(modifier: Modifier) -> tuple[str, timedelta]:
     mode, *rest = _arguments(modifier.content)
     duration = parse_duration(rest[0]) if len(rest) == 1 else None
     if duration is None:
-        raise refused("win", modifier.content, "expected a mode and a duration", modifier.position)
+        raise refusal("win", modifier.content, "expected a mode and a duration", modifier.position)
     return mode, duration
 
 
@@ -143,7 +143,7 @@ def _seed(modifier: Modifier) -> tuple[str, str]:
     strategy, *rest = _arguments(modifier.content)
     values = _pairs("seed", modifier, rest)
     if set(values) - {"salt"}:
-        raise refused("seed", modifier.content, "expected a strategy and salt=", modifier.position)
+        raise refusal("seed", modifier.content, "expected a strategy and salt=", modifier.position)
     return strategy, values.get("salt", "")
 
 
@@ -156,23 +156,23 @@ def _pairs(name: str, modifier: Modifier, arguments: list[str]) -> dict[str, str
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not equals or key in values:
-            raise refused(name, argument, "expected key=value, each key once", modifier.position)
-        values[key] = _unquoted(value)
+            raise refusal(name, argument, "expected key=value, each key once", modifier.position)
+        values[key] = _unquote(value)
     return values
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     quoted = _QUOTED.fullmatch(value)
     return re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else value
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     if _PLAIN.fullmatch(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def refused(field: str, value: str, reason: str, position: int) -> KrontabError:
-    shown = clip(value)
-    return KrontabError(f"{field}: {reason}, got '{shown}'", field=field, value=shown, position=position)
+def refusal(field: str, value: str, reason: str, position: int) -> KrontabError:
+    text = clip(value)
+    return KrontabError(f"{field}: {reason}, got '{text}'", field=field, value=text, position=position)

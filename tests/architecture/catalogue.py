@@ -1,4 +1,4 @@
-"""The catalogue of events → the tables of docs/events.md, and what the code emits.
+"""Write the tables of docs/events.md from the catalogue of events, and find the events that the code emits.
 
 `python -m tests.architecture.catalogue` rewrites the tables.
 """
@@ -8,8 +8,8 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 
-from jobs.events import Event
-from polling.events import TROUBLES, Signal
+from punctual.jobs.events import Event
+from punctual.polling.scheduler_events import WARNING_EVENTS, SchedulerEvent
 from tests.architecture.source import ROOT, Module, called_name, calls, modules
 
 DOCUMENT = ROOT / "docs" / "events.md"
@@ -18,7 +18,10 @@ TABLE = re.compile(r"<!-- events: (\w+) -->\n(.*?)(?=\n\n|\n?\Z)", re.DOTALL)
 
 def tables() -> dict[str, str]:
     platform = [(f"`{event}`", level(event.level), event.meaning) for event in Event]
-    polling = [(f"`{one}`", level(logging.WARNING if one in TROUBLES else logging.INFO)) for one in Signal]
+    polling = [
+        (f"`{one}`", level(logging.WARNING if one in WARNING_EVENTS else logging.INFO))
+        for one in SchedulerEvent
+    ]
     return {
         "platform": table(("event", "level", "meaning"), platform),
         "polling": table(("event", "level"), polling),
@@ -40,13 +43,13 @@ def rewritten(text: str) -> str:
 
 
 def emitted() -> Iterator[tuple[Module, ast.Call]]:
-    """Every call of `emit`, whatever it is called by."""
+    """Find every call of `emit`, by any name it is imported as."""
     for module in modules():
         yield from ((module, call) for call in calls(module) if called_name(call) in ("emit", "emit_error"))
 
 
 def named(kind: str) -> set[str]:
-    """Members of a catalogue that some module names, outside of the catalogue itself."""
+    """Return the members of a catalogue that a module other than the catalogue names."""
     mention = re.compile(rf"\b(?:{kind})\.([A-Z_]+)\b")
     texts = [one.text for one in modules() if not one.path.endswith("/events.py")]
     return {name for text in texts for name in mention.findall(text)}

@@ -1,4 +1,4 @@
-"""The tables of occurrences/states.py → Mermaid state diagrams, and back to arrows.
+"""Draw the tables of occurrences/states.py as Mermaid state diagrams, and read arrows back from them.
 
 `python -m tests.architecture.charts` rewrites the charts in docs/states.md.
 """
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from occurrences import states
+from punctual.occurrences import states
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "states.md"
 CHART = re.compile(r"<!-- chart: (\w+) -->\n```mermaid\nstateDiagram-v2\n(.*?)```\n", re.DOTALL)
@@ -19,7 +19,7 @@ State = TypeVar("State", bound=str)
 
 
 def arrows(first: State, moves: Mapping[State, Collection[State]], final: Collection[State]) -> Arrows:
-    """Every move, the way in and the ways out; `[*]` is Mermaid's start and end."""
+    """Yield every transition, the entry and the exits; `[*]` is Mermaid's start and end."""
     between = {(str(source), str(target)) for source, row in moves.items() for target in row}
     return between | {("[*]", str(first))} | {(str(state), "[*]") for state in final}
 
@@ -52,7 +52,7 @@ def body(arrows: Arrows) -> str:
 
 
 def ordered(arrows: Arrows) -> Iterator[tuple[str, str]]:
-    """From the start outwards, so that the text reads like the flow."""
+    """Order states by their distance from the start."""
     frontier, seen = ["[*]"], {"[*]"}
     while frontier:
         source = frontier.pop(0)

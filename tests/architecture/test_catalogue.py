@@ -4,19 +4,24 @@ import ast
 
 import pytest
 
-from jobs.events import Event
-from polling.events import Signal
+from punctual.jobs.events import Event
+from punctual.polling.scheduler_events import SchedulerEvent
 from tests.architecture.catalogue import DOCUMENT, emitted, named, rewritten
 from tests.architecture.source import called_name, calls, modules
 
 pytestmark = pytest.mark.req("OPS-6")
 
 # Who may hold a logger: the catalogues, and what hands functions theirs.
-LOGGERS = {"jobs/events.py", "polling/events.py", "execution/attempt.py", "execution/logtail.py"}
+LOGGERS = {
+    "jobs/events.py",
+    "polling/scheduler_events.py",
+    "execution/worker/attempt.py",
+    "execution/worker/log_tail.py",
+}
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
-def test_nobody_logs_beside_the_catalogue() -> None:
+def test_only_the_catalogue_logs() -> None:
     strays = [
         module.at(call)
         for module in modules()
@@ -44,13 +49,13 @@ def test_every_emit_names_an_event_of_the_catalogue() -> None:
 def test_every_event_is_emitted_somewhere() -> None:
     known = {event.name for event in Event}
     assert named("Event|Events") | {Event.LISTENER_FAILED.name} == known
-    assert named("Signal") == {signal.name for signal in Signal}
+    assert named("SchedulerEvent") == {signal.name for signal in SchedulerEvent}
 
 
 def test_the_documentation_lists_the_catalogue() -> None:
     text = DOCUMENT.read_text()
     assert rewritten(text) == text
-    assert all(f"| `{event}` |" in text for event in (*Event, *Signal))
+    assert all(f"| `{event}` |" in text for event in (*Event, *SchedulerEvent))
 
 
 def test_a_table_that_lags_behind_is_found() -> None:

@@ -8,7 +8,8 @@ import pytest
 from tests.architecture.source import Module, called_name, calls, module, modules
 
 DOORS = {"tasks.py", "admin.py", "views.py"}  # in any package
-DOOR_MODULES = {"beat/scheduler.py", "jobs/clock.py"}
+DOOR_MODULES = {"beat/celery_scheduler.py", "jobs/clock.py"}
+DOOR_FOLDERS = ("/management/commands/", "punctual/commands/")
 READERS = {
     ("datetime", "now"),
     ("datetime", "utcnow"),
@@ -24,7 +25,7 @@ READERS = {
 
 def is_door(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return name in DOORS or path in DOOR_MODULES or "/management/commands/" in path
+    return name in DOORS or path in DOOR_MODULES or any(folder in path for folder in DOOR_FOLDERS)
 
 
 def readings(module: Module) -> Iterator[str]:

@@ -32,7 +32,11 @@ def test_every_package_of_the_flow_exists(package: str) -> None:
 def test_everything_can_be_imported_without_a_driver_for_postgresql() -> None:
     """The embedded installation has SQLite alone; the tests' own has both, and would not notice."""
     block = "import sys; sys.modules['psycopg'] = None; import django; django.setup(); "
-    program = block + "import beat.scheduler, execution.tasks, console.urls, scheduler_project.urls"
+    program = (
+        block
+        + "import punctual.beat.celery_scheduler, punctual.execution.worker.tasks; "
+        + "import punctual.console.urls, scheduler_project.urls"
+    )
     environment = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}
     done = subprocess.run(
         [sys.executable, "-c", program],

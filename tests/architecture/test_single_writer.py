@@ -1,4 +1,4 @@
-"""Only occurrences/transitions.py changes a state; everybody else may insert rows, and ask.
+"""Only occurrences/transitions.py changes a state; other modules may insert rows, and read.
 
 `occurrences/swift.py` and `occurrences/swift_endings.py` are its other hand: raw statements, which only
 `transitions` may send, and which are held to the same tables here.
@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from occurrences.states import ATTEMPT_FINAL, OCCURRENCE_MOVES, RUN_MOVES, AttemptState
-from occurrences.swift import Columns, claim_many_sql, claim_one_sql
-from occurrences.swift_endings import CLOSE, COMPLETE_MANY, COMPLETE_ONE, END_MANY, END_ONE
+from punctual.occurrences.states import ATTEMPT_FINAL, OCCURRENCE_MOVES, RUN_MOVES, AttemptState
+from punctual.occurrences.swift import Columns, claim_many_sql, claim_one_sql
+from punctual.occurrences.swift_endings import CLOSE, COMPLETE_MANY, COMPLETE_ONE, END_MANY, END_ONE
 from tests.architecture.source import Module, called_name, module, modules, texts
 
 WRITER = "occurrences/transitions.py"
@@ -28,11 +28,11 @@ STATEMENTS = [
     )
 ]
 MOVES: dict[str, Mapping[Any, Collection[Any]]] = {
-    "occurrences_occurrence": OCCURRENCE_MOVES,
-    "occurrences_taskrun": RUN_MOVES,
-    "occurrences_attempt": {AttemptState.RUNNING: ATTEMPT_FINAL},
+    "punctual_occurrence": OCCURRENCE_MOVES,
+    "punctual_taskrun": RUN_MOVES,
+    "punctual_attempt": {AttemptState.RUNNING: ATTEMPT_FINAL},
 }
-CHAINED = {"occurrences_taskrun": (("claimed", "running"), ("running", "success"))}
+CHAINED = {"punctual_taskrun": (("claimed", "running"), ("running", "success"))}
 UPDATES = {
     *("update", "aupdate", "bulk_update", "abulk_update", "update_or_create", "aupdate_or_create"),
     *("save", "asave", "setattr"),
@@ -80,9 +80,9 @@ def test_raw_statements_are_sent_by_the_one_writer_only() -> None:
         for module in modules()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.ImportFrom)
-        and node.module in {"occurrences", *(f"occurrences.{name}" for name in whole)}
+        and node.module in {"punctual.occurrences", *(f"punctual.occurrences.{name}" for name in whole)}
         for name in node.names
-        if name.name in (whole if node.module == "occurrences" else senders)
+        if name.name in (whole if node.module == "punctual.occurrences" else senders)
     ]
     assert found == [f"{WRITER}: swift", f"{WRITER}: swift_endings"]
 
@@ -105,7 +105,7 @@ def raw_moves(sql: str) -> list[tuple[str, set[str], set[str]]]:
 @pytest.mark.req("OCC-3", "TSK-1")
 def test_raw_statements_move_along_the_tables_only() -> None:
     moves = [move for sql in STATEMENTS for move in raw_moves(sql)]
-    assert len(moves) == sum(sql.count("UPDATE occ") for sql in STATEMENTS) == 15
+    assert len(moves) == sum(sql.count("UPDATE punctual_") for sql in STATEMENTS) == 15
     for table, sources, targets in moves:
         assert sources, f"an UPDATE of {table} without a guard"
         assert targets
@@ -127,7 +127,7 @@ def test_raw_statements_move_along_the_tables_only() -> None:
         'run.save(update_fields=["state"])',
         'Occurrence.objects.update_or_create(id=1, defaults={"state": "failed"})',
         'setattr(run, "state", "failed")',
-        """cursor.execute("UPDATE occurrences_taskrun SET reason = '', state = 'dlq'")""",
+        """cursor.execute("UPDATE punctual_taskrun SET reason = '', state = 'dlq'")""",
         """cursor.execute(f'UPDATE {table} SET "state" = %s WHERE id = %s')""",
     ],
 )
@@ -142,7 +142,7 @@ def test_the_scan_sees_a_write(code: str) -> None:
         'Occurrence.objects.filter(state="pending").update(reason="x")',
         "if run.state == RunState.DLQ: pass",
         """cursor.execute("UPDATE t SET reason = %s WHERE state = %s")""",
-        """cursor.execute("SELECT state FROM occurrences_taskrun")""",
+        """cursor.execute("SELECT state FROM punctual_taskrun")""",
     ],
 )
 def test_the_scan_lets_inserts_and_questions_pass(code: str) -> None:

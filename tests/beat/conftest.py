@@ -1,4 +1,4 @@
-"""The same job, broker and registry the tests of `execution` use."""
+"""Share the job, broker and registry fixtures of the tests of `execution`."""
 
 from tests.execution.conftest import declared, job, queue, second, task
 

@@ -9,15 +9,15 @@ from django.db import connection
 from django.db.models import Count
 from django.test.utils import CaptureQueriesContext
 
-from beat import tick
-from beat.tick import LONGEST_SLEEP, Ticked, sleep_for
-from jobs.models import Job, Task
-from occurrences.models import Cursor, Occurrence, Pool, TaskRun
-from occurrences.states import OccurrenceState, RunState
-from recovery.pruning import prune_some
+from punctual.beat import tick
+from punctual.beat.tick import MAX_SLEEP, Ticked, sleep_for
+from punctual.jobs.models import Job, Task
+from punctual.occurrences.models import Cursor, Occurrence, Pool, TaskRun
+from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.recovery.pruning import prune_step
 from tests.execution.conftest import NOW, redis_down
 from tests.harness import Harness
-from tests.occurrences.ledger import a_job, a_run, a_task, an_occurrence, saved
+from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, saved
 
 S, R = OccurrenceState, RunState
 SECOND = timedelta(seconds=1)
@@ -31,13 +31,13 @@ def empty_queue(queue: Harness) -> Harness:
 
 @pytest.fixture
 def planned(job: Job) -> Job:
-    """A job that needs no planning for a long while."""
+    """A job that needs no planning for an hour."""
     Cursor.objects.update(plan_at=NOW + timedelta(hours=1), planned_until=NOW + timedelta(hours=1))
     return job
 
 
 @pytest.mark.django_db
-def test_an_empty_ledger_is_a_quiet_tick() -> None:
+def test_a_tick_of_an_empty_ledger_is_quiet() -> None:
     ticked = tick.run_once(NOW, sweeping=False)
     assert ticked == Ticked()
     assert ticked.quiet
@@ -57,14 +57,14 @@ def test_one_tick_plans_fires_retries_and_sends(queue: Harness) -> None:
     run = saved(a_run(saved(an_occurrence(failed, NOW, S.RUNNING)), saved(a_task(failed)), R.RETRY))
     ticked = tick.run_once(NOW, sweeping=False)
     assert (ticked.fired, ticked.retried, ticked.missed) == (1, 1, 1)
-    assert (ticked.planned, ticked.swept) == (4, None), "three of the one, one of the other"
+    assert (ticked.planned, ticked.swept) == (4, None), "three of one job, one of the other"
     assert queue.lose_messages() == 2
     run.refresh_from_db()
     assert (run.state, run.dispatched_at) == ("scheduled", NOW)
 
 
 @pytest.mark.req("REC-1")
-def test_a_long_backlog_is_worked_off_in_one_tick(queue: Harness, db: None) -> None:
+def test_one_tick_works_off_a_long_backlog(queue: Harness, db: None) -> None:
     config = {"misfire_grace": "1d", "overlap": "skip"}
     job = saved(a_job("job", NOW - 2500 * SECOND, schedule="* * * * * *", config=config))
     saved(a_task(job))
@@ -75,7 +75,7 @@ def test_a_long_backlog_is_worked_off_in_one_tick(queue: Harness, db: None) -> N
 
 
 @pytest.mark.req("OCC-7")
-def test_a_tick_without_a_broker_creates_and_fires_all_the_same(queue: Harness, db: None) -> None:
+def test_a_tick_without_a_broker_creates_and_fires_occurrences(queue: Harness, db: None) -> None:
     job = saved(a_job("job", NOW - SECOND, schedule="* * * * *", config={"mode": "parallel"}))
     for number in range(2):
         saved(a_task(job, f"step {number}", position=number))
@@ -103,27 +103,29 @@ def test_the_sleep_ends_exactly_when_planning_is_next_needed(planned: Job) -> No
     assert sleep_for(NOW) == timedelta(milliseconds=5)
 
 
-def test_what_is_overdue_allows_no_sleep_and_never_a_negative_one(planned: Job) -> None:
+def test_an_overdue_occurrence_allows_no_sleep_and_never_a_negative_one(planned: Job) -> None:
     saved(an_occurrence(planned, NOW - SECOND))
     assert sleep_for(NOW) == timedelta()
 
 
-def test_nothing_ahead_or_far_ahead_sleeps_a_second_at_most(planned: Job) -> None:
-    assert sleep_for(NOW) == LONGEST_SLEEP
+def test_the_sleep_is_at_most_a_second(planned: Job) -> None:
+    assert sleep_for(NOW) == MAX_SLEEP
     saved(an_occurrence(planned, NOW + timedelta(days=1)))
-    assert sleep_for(NOW) == LONGEST_SLEEP
+    assert sleep_for(NOW) == MAX_SLEEP
     Cursor.objects.update(plan_at=None)
-    assert sleep_for(NOW) == LONGEST_SLEEP
+    assert sleep_for(NOW) == MAX_SLEEP
 
 
 @pytest.mark.parametrize("state", [S.QUEUED, S.DISPATCHED, S.RUNNING, S.COMPLETED])
-def test_what_does_not_wait_for_a_time_keeps_nobody_awake(planned: Job, state: OccurrenceState) -> None:
+def test_an_occurrence_that_is_not_pending_does_not_shorten_the_sleep(
+    planned: Job, state: OccurrenceState
+) -> None:
     saved(an_occurrence(planned, NOW - SECOND, state))
-    assert sleep_for(NOW) == LONGEST_SLEEP
+    assert sleep_for(NOW) == MAX_SLEEP
 
 
 @pytest.mark.req("OCC-8")
-def test_a_tick_that_does_everything_writes_no_row_a_user_edits(queue: Harness, db: None) -> None:
+def test_a_tick_writes_no_row_that_users_edit(queue: Harness, db: None) -> None:
     broken = saved(a_job("broken", NOW - 90 * SECOND, schedule="* * * * *", config={"overlap": "none"}))
     job = saved(a_job("job", NOW - 90 * SECOND, schedule="* * * * *", config={"mode": "parallel"}))
     for owner in (job, broken):
@@ -152,7 +154,7 @@ def user_rows() -> list[Any]:
 
 
 @pytest.mark.req("OCC-7")
-def test_what_is_due_goes_out_in_batches_each_sent_before_the_next_is_fired(queue: Harness, db: None) -> None:
+def test_each_batch_is_sent_before_the_next_is_fired(queue: Harness, db: None) -> None:
     Pool.objects.create(name="default", size=10_000)
     make_due(7)
     moments = iter([NOW + SECOND, NOW + 2 * SECOND, NOW + 3 * SECOND])
@@ -163,7 +165,7 @@ def test_what_is_due_goes_out_in_batches_each_sent_before_the_next_is_fired(queu
     assert queue.lose_messages() == 7
 
 
-def test_a_tick_of_few_rounds_leaves_the_rest_to_the_next_and_says_so(queue: Harness, db: None) -> None:
+def test_a_tick_limited_to_few_rounds_reports_that_more_is_due(queue: Harness, db: None) -> None:
     Pool.objects.create(name="default", size=10_000)
     make_due(4)
     first = tick.run_once(NOW, sweeping=False, rounds=1, batch=3)
@@ -175,9 +177,11 @@ def test_a_tick_of_few_rounds_leaves_the_rest_to_the_next_and_says_so(queue: Har
 
 
 @pytest.mark.req("OCC-2")
-def test_a_tick_costs_as_many_statements_for_a_thousand_due_as_for_ten(queue: Harness, db: None) -> None:
+def test_a_tick_needs_the_same_number_of_statements_for_a_thousand_due_as_for_ten(
+    queue: Harness, db: None
+) -> None:
     Pool.objects.create(name="default", size=10_000)
-    prune_some(NOW)  # the next round of pruning is a minute away
+    prune_step(NOW)  # the next round of pruning starts in a minute
     costs = {}
     # SQLite splits longer lists of values.
     sizes = ((5, 0), (20, 0), (20, 200)) if SQLITE else ((10, 0), (100, 0), (1000, 0), (10, 5000))
@@ -189,27 +193,27 @@ def test_a_tick_costs_as_many_statements_for_a_thousand_due_as_for_ten(queue: Ha
         costs[size, others] = len(queries)
         Occurrence.objects.all().delete()
         Job.objects.all().delete()
-        forget_messages()
+        purge_queue()
     assert len(set(costs.values())) == 1, costs
 
 
-def forget_messages() -> None:
+def purge_queue() -> None:
     with current_app.connection_for_write() as broker:
         channel: Any = broker.default_channel
         channel.queue_purge("default")
 
 
 def make_due(count: int) -> None:
-    """So many jobs with one task, each with an occurrence due now, its next not yet planned."""
+    """`count` jobs with one task, each with an occurrence due now and the next one not planned."""
     jobs = make_jobs(count, plan_at=NOW)
     Task.objects.bulk_create(a_task(job) for job in jobs)
     Occurrence.objects.bulk_create(an_occurrence(job, NOW) for job in jobs)
 
 
 def make_jobs(count: int, *, plan_at: datetime) -> list[Job]:
-    already = Job.objects.count()
-    jobs = [a_job(f"job {already + number}", NOW - timedelta(days=1)) for number in range(count)]
+    existing = Job.objects.count()
+    jobs = [a_job(f"job {existing + number}", NOW - timedelta(days=1)) for number in range(count)]
     Job.objects.bulk_create(jobs)
-    made = Cursor.objects.filter(planned_until=None)
-    made.update(planned_until=plan_at, settled_until=plan_at, plan_at=plan_at)
+    new = Cursor.objects.filter(planned_until=None)
+    new.update(planned_until=plan_at, settled_until=plan_at, plan_at=plan_at)
     return jobs

@@ -1,4 +1,4 @@
-"""The checker of the fault run can fail: a lost, a doubled, a stuck one is counted, each as what it is."""
+"""The checker of the fault run counts lost, doubled and stuck occurrences."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 
 from benchmarks.checker import Scorecard, check
-from jobs import Context, Job
-from jobs.ids import parsed
-from occurrences.models import Occurrence, TaskRun
+from punctual import Context, Job
+from punctual.jobs.ids import parse_id
+from punctual.occurrences.models import Occurrence, TaskRun
 from tests.harness import Harness
 
 pytestmark = pytest.mark.req("TSK-3")
@@ -26,7 +26,7 @@ def effects(transactional_db: None) -> Iterator[None]:
 
 def note(run_id: str) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("INSERT INTO cluster_app_effect VALUES ('job', %s)", [parsed("run", run_id).hex])
+        cursor.execute("INSERT INTO cluster_app_effect VALUES ('job', %s)", [parse_id("run", run_id).hex])
 
 
 def once(ctx: Context) -> None:
@@ -34,7 +34,7 @@ def once(ctx: Context) -> None:
 
 
 @pytest.fixture
-def lived(effects: None, harness: Harness) -> datetime:
+def end(effects: None, harness: Harness) -> datetime:
     Job("job", "* * * * *", overlap="allow").task(transactional=True)(once)
     harness.sync()
     for _ in range(6):
@@ -44,13 +44,13 @@ def lived(effects: None, harness: Harness) -> datetime:
     return harness.now
 
 
-def found(end: datetime) -> tuple[int, int, int]:
+def count_faults(end: datetime) -> tuple[int, int, int]:
     card = check(end=end)
     return card.lost, card.doubled, card.stuck
 
 
-def test_a_ledger_without_a_fault_is_clean(lived: datetime) -> None:
-    card = check(end=lived)
+def test_a_ledger_without_faults_is_clean(end: datetime) -> None:
+    card = check(end=end)
     assert card == Scorecard(
         expected=6,
         lost=0,
@@ -65,36 +65,36 @@ def test_a_ledger_without_a_fault_is_clean(lived: datetime) -> None:
     assert card.clean
 
 
-def test_an_instant_without_a_row_is_lost(lived: datetime) -> None:
+def test_an_instant_without_a_row_is_lost(end: datetime) -> None:
     Occurrence.objects.filter(state="completed").earliest("scheduled_for").delete()
-    assert found(lived) == (1, 0, 0)
+    assert count_faults(end) == (1, 0, 0)
 
 
-def test_an_occurrence_that_did_not_complete_is_lost(lived: datetime) -> None:
+def test_an_occurrence_that_did_not_complete_is_lost(end: datetime) -> None:
     first = Occurrence.objects.filter(state="completed").earliest("scheduled_for")
     Occurrence.objects.filter(id=first.id).update(state="missed")
-    assert found(lived)[0] == 1
+    assert count_faults(end)[0] == 1
 
 
-def test_a_success_without_its_effect_is_lost_and_with_two_of_them_doubled(lived: datetime) -> None:
+def test_a_success_without_effect_is_lost_and_with_two_effects_doubled(end: datetime) -> None:
     first, second = TaskRun.objects.filter(state="success")[:2]
-    note(first.shown_id)
-    assert found(lived) == (0, 1, 0)
+    note(first.display_id)
+    assert count_faults(end) == (0, 1, 0)
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM cluster_app_effect WHERE run_id = %s", [second.id.hex])
-    assert found(lived) == (1, 1, 0)
+    assert count_faults(end) == (1, 1, 0)
 
 
-def test_what_is_not_over_is_stuck(lived: datetime) -> None:
+def test_an_open_occurrence_is_stuck(end: datetime) -> None:
     first = Occurrence.objects.filter(state="completed").earliest("scheduled_for")
     Occurrence.objects.filter(id=first.id).update(state="running", finished_at=None, finalized_at=None)
-    assert found(lived) == (0, 0, 1)
-    assert not check(end=lived).clean
+    assert count_faults(end) == (0, 0, 1)
+    assert not check(end=end).clean
 
 
-def test_what_the_schedule_does_not_name_is_doubled_and_what_came_late_is_told(lived: datetime) -> None:
+def test_an_instant_outside_the_schedule_is_doubled_and_a_late_start_is_counted(end: datetime) -> None:
     first = Occurrence.objects.filter(state="completed").earliest("scheduled_for")
     Occurrence.objects.filter(id=first.id).update(started_at=first.run_at + timedelta(seconds=61))
-    assert check(end=lived).late == 1
+    assert check(end=end).late == 1
     Occurrence.objects.filter(id=first.id).update(scheduled_for=first.scheduled_for + timedelta(seconds=7))
-    assert found(lived) == (1, 1, 0)
+    assert count_faults(end) == (1, 1, 0)

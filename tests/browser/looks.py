@@ -1,7 +1,7 @@
-"""Every page over every ledger → pictures to look at: `python -m tests.browser.looks FOLDER [LEDGER …]`.
+"""Take pictures of every page over every ledger: `python -m tests.browser.looks FOLDER [LEDGER …]`.
 
 Four pictures a page, light and dark, wide and narrow, and a sheet for each scheme with both widths beside
-each other. Nothing is asserted here; somebody looks.
+each other. Nothing is asserted here; an engineer looks at them.
 """
 
 import importlib
@@ -24,7 +24,7 @@ from tests.guardian import Guardian
 from tests.servers import make_folder, start_postgres, start_valkey
 
 LEDGERS = ("empty", "one", "small", "broken", "odd")
-SHOWN = {1440: 900, 390: 350}  # width → width on a sheet
+SHOWN = {1440: 900, 390: 350}  # width of the window: width on a sheet
 SCHEMES, TALLEST = ("light", "dark"), 1500
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PASSWORD = secrets.token_urlsafe(16)
@@ -56,21 +56,21 @@ def site() -> Iterator[str]:
 
 class Silent(WSGIRequestHandler):
     def log_message(self, *_args: object) -> None:
-        """Nobody reads it."""
+        """Discard the log."""
 
 
 def refill(ledger: str) -> dict[str, str]:
-    """Empty every table, fill it anew; the paths that are there now."""
+    """Empty every table, fill it again, and return the paths of the new rows."""
     models = importlib.import_module("django.contrib.auth.models")
     call_command("flush", interactive=False, verbosity=0)
     models.User.objects.create_superuser("operator", password=PASSWORD)
     importlib.import_module("tests.console.ledgers").fill(ledger, now())
     paths = importlib.import_module("tests.console.paths")
-    return {**paths.lists(), **paths.pages(), **paths.doors()}
+    return {**paths.lists(), **paths.pages(), **paths.change_pages()}
 
 
 def now() -> Any:
-    return importlib.import_module("jobs.clock").database_now()
+    return importlib.import_module("punctual.jobs.clock").database_now()
 
 
 def shoot(browser: Any, address: str, paths: dict[str, str], folder: Path) -> None:
@@ -90,7 +90,7 @@ def shoot(browser: Any, address: str, paths: dict[str, str], folder: Path) -> No
 
 
 def sheet(browser: Any, name: str, scheme: str, folder: Path) -> None:
-    """Wide and narrow beside each other, small enough to look at; what is very long is cut."""
+    """Put the wide and the narrow picture side by side, scaled down; long ones are cut."""
     page = browser.new_page(viewport={"width": 1260, "height": 1000})
     images = [
         f'<img src="{slug(name)}.{scheme}.{width}.png" width="{shown}">' for width, shown in SHOWN.items()

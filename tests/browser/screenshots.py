@@ -1,4 +1,4 @@
-"""The real demo → the pictures in docs/images: `make screenshots`, about three minutes.
+"""Take the pictures of docs/images from the running demo: `make screenshots`, about three minutes.
 
 Starts `manage.py up --demo` on a database and a broker of its own, lets it work for a while, logs in with
 the printed password, and takes each page in light and dark.
@@ -23,15 +23,15 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 PORT = 8765
 WORKING, PATIENCE = 130.0, 120.0  # seconds
-PAGES = {"overview": "/admin/", "timeline": "/admin/timeline/?span=15m", "jobs": "/admin/jobs/job/",
-         "dead-letters": "/admin/dead-letters/", "occurrences": "/admin/occurrences/occurrence/",
+PAGES = {"overview": "/admin/", "timeline": "/admin/timeline/?span=15m", "jobs": "/admin/punctual/job/",
+         "dead-letters": "/admin/dead-letters/", "occurrences": "/admin/punctual/occurrence/",
          "workers": "/admin/workers/"}  # fmt: skip
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
 @contextmanager
 def demo() -> Iterator[str]:
-    """Runs for as long as it lasts; yields the password."""
+    """Run the demo; yield the password."""
     guardian, folder = Guardian(), make_folder("punctual-shots-")
     guardian.remove(folder)
     log = folder / "up.log"
@@ -79,7 +79,7 @@ def shoot(browser: Any, word: str, scheme: str) -> None:
 
 
 def take_first(page: Any, path: str, heading: str, name: str) -> None:
-    """The page of the first row of a list, from a heading on."""
+    """Take a picture of the first row's page, from a heading on."""
     page.goto(f"http://127.0.0.1:{PORT}{path}")
     page.click("#result_list tbody th a >> nth=0")
     page.wait_for_selector(f"h2:text('{heading}')")

@@ -1,4 +1,4 @@
-"""What an operator does all day, in a real browser: look, understand, hold back, let go, keep watching."""
+"""What operators do in a real browser: find failures, pause, resume, replay, watch."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,16 +7,16 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 
-from jobs.clock import database_now
-from jobs.models import Job
-from occurrences.models import Cursor, Occurrence
-from occurrences.states import AttemptState, OccurrenceState, RunState
+from punctual.jobs.clock import database_now
+from punctual.jobs.models import Job
+from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.states import AttemptState, OccurrenceState, RunState
 from tests.browser.test_journey import PASSWORD, browser_page, pytestmark, site
+from tests.console.fixtures import groups, pages
+from tests.console.ledger_rows import make_attempt, make_job, make_occurrence, make_run, make_task
 from tests.console.ledgers import fill
-from tests.console.pages import groups, pages
-from tests.console.paths import doors, lists
+from tests.console.paths import change_pages, lists
 from tests.console.paths import pages as paths_of_rows
-from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
 
 __all__ = ["groups", "pages", "pytestmark", "site"]
 
@@ -25,7 +25,7 @@ TROUBLE = "OSError: No space left on device"
 
 
 def log_in(page: Any, site: str, path: str, *, group: str = "") -> None:
-    """As somebody who may do everything, or as a member of `group`."""
+    """Log in as a superuser, or as a member of `group`."""
     if group:
         user = User.objects.create_user("operator", password=PASSWORD, is_staff=True)
         user.groups.add(Group.objects.get(name=group))
@@ -72,7 +72,7 @@ def test_a_failed_run_is_found_from_the_counters_and_its_cause_read(site: str) -
 def test_why_it_ran_and_how_long_is_on_its_page(site: str) -> None:
     occurrence = failed_story()
     with browser_page() as page:
-        log_in(page, site, f"/admin/occurrences/occurrence/{occurrence.pk}/change/")
+        log_in(page, site, f"/admin/punctual/occurrence/{occurrence.pk}/change/")
         why = page.inner_text("section:has(h2:text('Why'))")
         assert "at 02:00 every day, Europe/Berlin time" in why
         assert "failed after 1 attempt" in why
@@ -86,7 +86,7 @@ def test_a_job_is_paused_and_resumed_with_a_choice_for_its_backlog(site: str) ->
     job = make_job("nightly etl", now - timedelta(days=1))
     make_task(job)
     with browser_page() as page:
-        log_in(page, site, f"/admin/jobs/job/{job.pk}/change/", group="Punctual: operators")
+        log_in(page, site, f"/admin/punctual/job/{job.pk}/change/", group="Punctual: operators")
         page.click("button:has-text('Pause')")
         page.wait_for_selector("text=is paused")
         job.refresh_from_db()
@@ -97,19 +97,19 @@ def test_a_job_is_paused_and_resumed_with_a_choice_for_its_backlog(site: str) ->
                 job, at, OccurrenceState.SKIPPED, reason="paused", started_at=None, finished_at=at
             )
         page.click("a:has-text('Resume…')")
-        assert page.inner_text("[data-skipped]") == "3"
+        assert page.inner_text("dt:text('instants skipped') + dd") == "3"
         page.check("input[name=backlog][value=last]")
         page.click("#content-main button:has-text('Resume')")
-        page.wait_for_selector("text=of its backlog: last")
+        page.wait_for_selector("text=backlog: last")
     assert not Job.objects.get().paused
     assert Occurrence.objects.exclude(state=OccurrenceState.SKIPPED).count() == 1
 
 
 @pytest.mark.usefixtures("groups")
-def test_a_failed_one_is_replayed_and_leads_to_its_repetition(site: str) -> None:
+def test_a_failed_occurrence_is_replayed_and_the_browser_goes_to_the_replay(site: str) -> None:
     occurrence = failed_story()
     with browser_page() as page:
-        path = f"/admin/occurrences/occurrence/{occurrence.pk}/change/"
+        path = f"/admin/punctual/occurrence/{occurrence.pk}/change/"
         log_in(page, site, path, group="Punctual: operators")
         page.click("a:has-text('Replay what failed…')")
         assert page.inner_text("[data-count]") == "1"
@@ -124,13 +124,13 @@ def test_a_failed_one_is_replayed_and_leads_to_its_repetition(site: str) -> None
     assert LogEntry.objects.get().change_message == "the disk was replaced"
 
 
-def test_a_running_one_is_canceled_after_a_question(site: str) -> None:
+def test_a_running_occurrence_is_canceled_after_a_question(site: str) -> None:
     now = database_now()
     job = make_job("nightly etl", now)
     running = make_occurrence(job, now, OccurrenceState.RUNNING)
     make_run(running, make_task(job), RunState.SCHEDULED)
     with browser_page() as page:
-        log_in(page, site, f"/admin/occurrences/occurrence/{running.pk}/change/")
+        log_in(page, site, f"/admin/punctual/occurrence/{running.pk}/change/")
         page.click("a:has-text('Cancel…')")
         assert "Nothing has happened yet" in page.inner_text("#content-main")
         assert Occurrence.objects.get().state == OccurrenceState.RUNNING
@@ -151,33 +151,33 @@ def test_dead_letters_are_purged_after_their_count_was_shown(site: str) -> None:
         assert page.inner_text("[data-count]") == "1"
         page.fill("#id_reason", "the disk was replaced")
         page.click("#content-main button:has-text('Purge 1')")
-        page.wait_for_selector("text=1 dead letters are purged.")
+        page.wait_for_selector("text=1 dead letter purged.")
         assert page.inner_text("#pulse [data-counter=dead] b") == "0"
 
 
 @pytest.mark.usefixtures("groups")
-def test_somebody_who_may_only_look_finds_no_way_to_act(site: str) -> None:
+def test_a_reader_finds_no_way_to_act(site: str) -> None:
     occurrence = failed_story()
     with browser_page() as page:
-        log_in(page, site, f"/admin/jobs/job/{occurrence.job_id}/change/", group="Punctual: read-only")
+        log_in(page, site, f"/admin/punctual/job/{occurrence.job_id}/change/", group="Punctual: read-only")
         for word in ("Run now", "Pause", "Stop"):
             assert page.locator(f"#content-main button:has-text('{word}')").count() == 0
         assert page.locator("a:has-text('Edit…')").count() == 0
         answer = page.evaluate(
             """async (path) => (await fetch(path, {method: "POST", headers: {
                 "X-CSRFToken": document.cookie.match(/csrftoken=([^;]+)/)[1]}})).status""",
-            f"/admin/jobs/job/{occurrence.job_id}/press/run/",
+            f"/admin/job/{occurrence.job_id}/run/",
         )
         assert answer == 403
     assert Occurrence.objects.count() == 1
 
 
-def test_the_overview_shows_a_new_run_without_a_reload_and_asks_nothing_while_hidden(site: str) -> None:
+def test_the_overview_shows_a_new_run_without_a_reload_and_sends_no_requests_while_hidden(site: str) -> None:
     now = database_now()
     job = make_job("nightly etl", now)
     with browser_page() as page:
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url))
         page.clock.install()
         log_in(page, site, "/admin/")
         assert "Nothing is running" in page.inner_text("section:has(h2:text('Under way'))")
@@ -189,21 +189,21 @@ def test_the_overview_shows_a_new_run_without_a_reload_and_asks_nothing_while_hi
         hide = "document.dispatchEvent(new Event('visibilitychange'))"
         page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})")
         page.evaluate(hide)
-        asked.clear()
+        requests.clear()
         page.clock.run_for(120_000)
-        assert asked == []
+        assert requests == []
         page.evaluate("Object.defineProperty(document, 'hidden', {get: () => false})")
         with page.expect_request("**/admin/pulse/"):
             page.evaluate(hide)
 
 
-def test_the_page_of_a_running_one_follows_it_until_it_is_over(site: str) -> None:
+def test_the_page_of_a_running_occurrence_refreshes_until_it_finishes(site: str) -> None:
     now = database_now()
     job = make_job("nightly etl", now)
     running = make_occurrence(job, now, OccurrenceState.RUNNING)
     with browser_page() as page:
         page.clock.install()
-        log_in(page, site, f"/admin/occurrences/occurrence/{running.pk}/change/")
+        log_in(page, site, f"/admin/punctual/occurrence/{running.pk}/change/")
         assert "RUNNING" in page.inner_text("#content-main").upper()
         Occurrence.objects.update(state=OccurrenceState.COMPLETED, finished_at=now + MINUTE)
         page.clock.run_for(6_000)
@@ -218,10 +218,10 @@ def test_refreshing_can_be_stopped_by_keyboard(site: str) -> None:
         page.focus("#live-toggle")
         page.keyboard.press("Enter")
         assert page.get_attribute("#live-toggle", "aria-pressed") == "true"
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url))
         page.clock.run_for(60_000)
-        assert asked == []
+        assert requests == []
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -233,7 +233,7 @@ def test_no_page_is_wider_than_its_window(site: str, width: int, scheme: str) ->
     run = make_run(make_occurrence(unbroken, now, OccurrenceState.RUNNING), make_task(unbroken, "y" * 200),
                    RunState.RUNNING, error="z" * 200)  # fmt: skip
     make_attempt(run, error="z" * 200, worker="celery@a-host-with-a-name.example.org/4711")
-    paths = [*lists().values(), *paths_of_rows().values(), *doors().values()]
+    paths = [*lists().values(), *paths_of_rows().values(), *change_pages().values()]
     with browser_page() as page:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
@@ -256,7 +256,7 @@ def test_a_range_of_the_past_is_filled_in_after_its_count_was_shown(site: str) -
         make_occurrence(job, now - timedelta(hours=hour))
     Cursor.objects.update_or_create(job=job, defaults={"settled_until": now})
     with browser_page() as page:
-        log_in(page, site, f"/admin/jobs/job/{job.pk}/change/", group="Punctual: operators")
+        log_in(page, site, f"/admin/punctual/job/{job.pk}/change/", group="Punctual: operators")
         page.click("a:has-text('Backfill…')")
         page.fill("input[name=since]", f"{now - timedelta(hours=5):%Y-%m-%dT%H:%M}")
         page.fill("input[name=until]", f"{now:%Y-%m-%dT%H:%M}")
@@ -265,13 +265,13 @@ def test_a_range_of_the_past_is_filled_in_after_its_count_was_shown(site: str) -
         assert not Occurrence.objects.filter(cause="backfill").exists()
         page.fill("#id_reason", "the source was late")
         page.click("button:has-text('Backfill 4')")
-        page.wait_for_selector("text=are filled in")
+        page.wait_for_selector("text=4 occurrences created")
     assert Occurrence.objects.filter(cause="backfill", request_reason="the source was late").count() == 4
     assert LogEntry.objects.get().change_message == "the source was late"
 
 
 @pytest.mark.usefixtures("groups")
-def test_what_nobody_fired_in_time_is_caught_up_from_one_page_with_a_reason(site: str) -> None:
+def test_late_occurrences_are_caught_up_from_one_page_with_a_reason(site: str) -> None:
     now = database_now()
     job = make_job("nightly etl", now - timedelta(days=1))
     make_task(job)
@@ -280,20 +280,20 @@ def test_what_nobody_fired_in_time_is_caught_up_from_one_page_with_a_reason(site
     with browser_page() as page:
         log_in(page, site, "/admin/", group="Punctual: operators")
         page.click("nav a:has-text('Recovery')")
-        assert "occurrences nobody fired in time: 1" in page.inner_text("tr[data-chore='Catch up']")
-        assert "nothing" in page.inner_text("tr[data-chore=Reap]")
+        assert "occurrences that were not fired in time: 1" in page.inner_text("tr[data-sweep='Catch up']")
+        assert "nothing" in page.inner_text("tr[data-sweep=Reap]")
         page.click("a:has-text('Catch up…')")
         assert page.inner_text("[data-count]") == "1"
         page.click("button:has-text('Catch up 1')")
         assert page.evaluate("document.querySelector('#id_reason').validity.valueMissing"), "not sent"
         page.evaluate("document.querySelector('#id_reason').required = false")
         page.click("button:has-text('Catch up 1')")
-        page.wait_for_selector("text=expected a few words that say why")
+        page.wait_for_selector("text=Please give a reason")
         late.refresh_from_db()
         assert late.cause == "schedule"
         page.fill("#id_reason", "the beats were off")
         page.click("button:has-text('Catch up 1')")
-        page.wait_for_selector("text=1 run after all")
+        page.wait_for_selector("text=1 run late")
     late.refresh_from_db()
     assert late.cause == "recovery"
     assert LogEntry.objects.get().change_message == "the beats were off"
@@ -304,7 +304,7 @@ def test_jobs_chosen_in_the_list_are_paused_together_after_their_count_was_shown
     for name in ("first", "second", "third"):
         make_task(make_job(name, now))
     with browser_page() as page:
-        log_in(page, site, "/admin/jobs/job/")
+        log_in(page, site, "/admin/punctual/job/")
         page.check("#action-toggle")
         assert page.locator("input.action-select:checked").count() == 3
         page.uncheck("input.action-select >> nth=2")

@@ -1,24 +1,24 @@
-"""An operator changes a schedule in a real browser: sees the difference first, then confirms it."""
+"""An operator changes a schedule in a real browser: preview first, then confirmation."""
 
 import pytest
 from django.contrib.auth.models import User
 
-from jobs.models import JobVersion
+from punctual.jobs.models import JobVersion
 from tests.browser.test_journey import PASSWORD, browser_page, pytestmark, site
-from tests.console.pages import pages
-from tests.jobs.made import FUNCTIONS, functions, saved
+from tests.console.definitions.editable_jobs import FUNCTIONS, functions, saved
+from tests.console.fixtures import pages
 
 __all__ = ["functions", "pages", "pytestmark", "site"]
 
 
 @pytest.mark.req("JOB-6")
 @pytest.mark.usefixtures("functions")
-def test_a_schedule_is_changed_with_its_difference_in_view(site: str) -> None:
+def test_a_schedule_is_changed_after_its_preview(site: str) -> None:
     User.objects.create_superuser("operator", password=PASSWORD)
     job = saved("nightly etl", "TZ=Europe/Berlin 0 2 * * *")
 
     with browser_page() as page:
-        page.goto(f"{site}/admin/jobs/job/{job.pk}/change/")
+        page.goto(f"{site}/admin/punctual/job/{job.pk}/change/")
         page.fill("#id_username", "operator")
         page.fill("#id_password", PASSWORD)
         page.click("button[type=submit]")
@@ -55,12 +55,12 @@ def test_a_schedule_is_changed_with_its_difference_in_view(site: str) -> None:
 
 @pytest.mark.req("JOB-6")
 @pytest.mark.usefixtures("functions")
-def test_a_schedule_is_judged_while_it_is_typed(site: str) -> None:
+def test_a_schedule_is_explained_while_it_is_typed(site: str) -> None:
     User.objects.create_superuser("operator", password=PASSWORD)
     job = saved("nightly etl", "TZ=Europe/Berlin 0 2 * * *")
 
     with browser_page() as page:
-        page.goto(f"{site}/admin/jobs/job/{job.pk}/edit/")
+        page.goto(f"{site}/admin/punctual/job/{job.pk}/edit/")
         page.fill("#id_username", "operator")
         page.fill("#id_password", PASSWORD)
         page.click("button[type=submit]")

@@ -1,4 +1,4 @@
-"""An operator's way through the console, in a real browser: log in, a job, what ran, how it went."""
+"""An operator's path through the console in a real browser: log in, a job, its runs."""
 
 import importlib
 import importlib.util
@@ -14,9 +14,9 @@ from django.contrib.auth.models import User
 from django.db import connections
 from pytest_django.live_server_helper import LiveServer
 
-from occurrences.states import RunState
-from tests.console.pages import pages
-from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
+from punctual.occurrences.states import RunState
+from tests.console.fixtures import pages
+from tests.console.ledger_rows import make_attempt, make_job, make_occurrence, make_run, make_task
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PASSWORD = "a long way to the console"  # noqa: S105 - of a user that lives for one test
@@ -44,14 +44,14 @@ pytestmark = [
 
 @pytest.fixture
 def site(pages: None, request: pytest.FixtureRequest) -> str:
-    """The address of the console; asked for late, so that the server starts with `pages` applied."""
+    """Return the address of the console; requested late, so that the server starts with `pages` applied."""
     server: LiveServer = request.getfixturevalue("live_server")
     return server.url
 
 
 @contextmanager
 def browser_page() -> Iterator[Any]:
-    """A page whose complaints are collected: a journey with script errors is no journey."""
+    """Open a page and fail on script errors."""
     with (
         importlib.import_module("playwright.sync_api").sync_playwright() as playwright,
         # Playwright keeps an event loop in this thread; the test goes on using its database there.
@@ -105,7 +105,7 @@ def test_run_now_is_one_click_and_shows_where_it_went(site: str, now: datetime) 
     make_task(job, "extract")
 
     with browser_page() as page:
-        page.goto(f"{site}/admin/jobs/job/{job.pk}/change/")
+        page.goto(f"{site}/admin/punctual/job/{job.pk}/change/")
         page.fill("#id_username", "operator")
         page.fill("#id_password", PASSWORD)
         page.click("button[type=submit]")

@@ -1,25 +1,25 @@
-"""Lists keep themselves fresh, in a real browser: not while hidden, and never under somebody's hands."""
+"""Lists refresh themselves in a real browser: not while hidden, and not while the user works in them."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from jobs.clock import database_now
-from occurrences.states import OccurrenceState, RunState
+from punctual.jobs.clock import database_now
+from punctual.occurrences.states import OccurrenceState, RunState
 from tests.browser.test_console import log_in
 from tests.browser.test_journey import browser_page, pytestmark, site
-from tests.console.pages import pages
-from tests.console.rows import make_job, make_occurrence, make_run, make_task
+from tests.console.fixtures import pages
+from tests.console.ledger_rows import make_job, make_occurrence, make_run, make_task
 
 __all__ = ["pages", "pytestmark", "site"]
 
 WHILE = 6_000  # milliseconds; one rhythm and a bit
-JOBS, RUNS = "/admin/jobs/job/", "/admin/occurrences/taskrun/"
+JOBS, RUNS = "/admin/punctual/job/", "/admin/punctual/taskrun/"
 
 
-def another(name: str) -> None:
-    """A job that ran and failed for good: a new row in every list."""
+def make_failed_job(name: str) -> None:
+    """Make a job whose run is a dead letter: a new row in every list."""
     now = database_now()
     job = make_job(name, now)
     facts = {"error": f"{name} broke", "fingerprint": f"{len(name):016d}"}
@@ -30,24 +30,24 @@ def rows_of(page: Any) -> str:
     return str(page.inner_text("#list, #dead"))
 
 
-@pytest.mark.parametrize("path", [JOBS, "/admin/occurrences/occurrence/", RUNS, "/admin/dead-letters/"])
+@pytest.mark.parametrize("path", [JOBS, "/admin/punctual/occurrence/", RUNS, "/admin/dead-letters/"])
 def test_a_list_shows_what_is_new_without_a_reload(site: str, path: str) -> None:
-    another("first")
+    make_failed_job("first")
     with browser_page() as page:
         page.clock.install()
         log_in(page, site, path)
         assert "newcomer" not in rows_of(page)
-        another("newcomer")
+        make_failed_job("newcomer")
         page.clock.run_for(WHILE)
         page.wait_for_selector(":is(#list, #dead) :text('newcomer') >> nth=0")
 
 
 def test_boxes_of_a_refreshed_list_are_counted_and_acted_on(site: str) -> None:
-    another("first")
+    make_failed_job("first")
     with browser_page() as page:
         page.clock.install()
         log_in(page, site, JOBS)
-        another("newcomer")
+        make_failed_job("newcomer")
         page.clock.run_for(WHILE)
         page.wait_for_selector("#list >> text=newcomer")
         page.check("#action-toggle")
@@ -61,14 +61,14 @@ def test_boxes_of_a_refreshed_list_are_counted_and_acted_on(site: str) -> None:
 
 
 def counters_refresh(page: Any, times: int) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     for _ in range(100):
         page.clock.run_for(1_000)
         page.wait_for_timeout(50)
-        if sum(url.endswith("/admin/pulse/") for url in asked) >= times:
+        if sum(url.endswith("/admin/pulse/") for url in requests) >= times:
             return
-    raise AssertionError(f"the counters were asked for {len(asked)} times")
+    raise AssertionError(f"the counters were requested {len(requests)} times")
 
 
 def ticks_a_row(page: Any) -> None:
@@ -110,15 +110,15 @@ def leaves(page: Any) -> None:
         (reads_with_the_keyboard, leaves),
     ],
 )
-def test_a_list_stands_still_under_somebodys_hands(
+def test_a_list_is_not_refreshed_while_the_user_works_in_it(
     site: str, does: Callable[[Any], None], ceases: Callable[[Any], None]
 ) -> None:
-    another("first")
+    make_failed_job("first")
     with browser_page() as page:
         page.clock.install()
         log_in(page, site, RUNS)
         does(page)
-        another("newcomer")
+        make_failed_job("newcomer")
         counters_refresh(page, times=2)  # the second time, whatever the first time brought is there
         assert "newcomer" not in rows_of(page)
         ceases(page)
@@ -127,17 +127,17 @@ def test_a_list_stands_still_under_somebodys_hands(
         page.wait_for_selector("#list >> text=newcomer")
 
 
-def test_a_hidden_list_asks_for_nothing_and_a_stopped_one_stays_stopped(site: str) -> None:
-    another("first")
+def test_a_hidden_list_sends_no_requests_and_a_stopped_one_stays_stopped(site: str) -> None:
+    make_failed_job("first")
     with browser_page() as page:
         page.clock.install()
         log_in(page, site, RUNS)
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url))
         page.evaluate("Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})")
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         page.clock.run_for(60_000)
-        assert asked == []
+        assert requests == []
         page.evaluate("Object.defineProperty(document, 'hidden', {get: () => false})")
         with page.expect_response(f"**{RUNS}"):
             page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
@@ -146,6 +146,6 @@ def test_a_hidden_list_asks_for_nothing_and_a_stopped_one_stays_stopped(site: st
         page.goto(f"{site}{JOBS}")
         assert page.get_attribute("#live-toggle", "aria-pressed") == "true"
         assert page.inner_text("#live-toggle") == "Go on refreshing"
-        asked.clear()
+        requests.clear()
         page.clock.run_for(60_000)
-        assert asked == []
+        assert requests == []

@@ -1,5 +1,7 @@
-"""Clusters of real processes. `@pytest.mark.parametrize("cluster", ["sqlite"], indirect=True)` picks
-the database; PostgreSQL unless told otherwise. "own_postgres" is a server the test may crash.
+"""Fixtures: clusters of real processes.
+
+`@pytest.mark.parametrize("cluster", ["sqlite"], indirect=True)` selects the database; the default is
+PostgreSQL. "own_postgres" is a server that the test may crash.
 """
 
 import os
@@ -24,7 +26,7 @@ numbers = count(1)
 
 @pytest.fixture(scope="session")
 def guardian() -> Iterator[Guardian]:
-    """This process's own: workers of pytest-xdist may each have a cluster."""
+    """One guardian per test process: each worker of pytest-xdist may have a cluster."""
     guardian = Guardian()
     yield guardian
     guardian.close()
@@ -57,7 +59,7 @@ def own_postgres(guardian: Guardian) -> Iterator[OwnPostgres]:
 
 @pytest.fixture(scope="session")
 def clone_own_postgres(own_postgres: OwnPostgres) -> CloneDatabase:
-    """Each test a database of its own, migrated there: a template's connection would not survive a crash."""
+    """Create and migrate a database per test: the connection to a template would not survive a crash."""
 
     def clone(_folder: Path) -> str:
         url = own_postgres.server.url
@@ -72,7 +74,7 @@ def clone_own_postgres(own_postgres: OwnPostgres) -> CloneDatabase:
 
 @contextmanager
 def cloning(server: str) -> Iterator[CloneDatabase]:
-    """Migrates once; every cluster then gets a copy, which takes a fraction of the time."""
+    """Migrate a template once; every cluster gets a copy of it, which is much faster."""
     names = [f"punctual_template_{os.getpid()}"]
     with psycopg.connect(database_url(server, "postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {names[0]}")

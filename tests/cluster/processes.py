@@ -1,7 +1,7 @@
-"""A cluster for one test: its own database and broker, and real beats and workers on them.
+"""A cluster for one test: its own database and broker, with real beats and workers.
 
-Everything is started in a process group of its own and ended by number, by `stop_all` in the normal
-case and by the guardian when the test run itself is killed.
+Every process is started in its own process group and killed by its id: by `stop_all`, or by the guardian
+if the test run itself is killed.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ from tests.servers import Installation, Server, run_postgres, start_valkey
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = "tests.cluster.app"
-TOOLS = "tests.cluster.tools"  # functions for jobs a test inserts as rows, and no job that runs by itself
-ALIAS = "cluster"  # the cluster's database among Django's connections, while the cluster exists
-LOG_TAIL = 40  # lines of each child's log that a failure shows
-PATIENCE = 30.0  # seconds for a child to obey SIGTERM
+TOOLS = "tests.cluster.tools"  # functions for jobs that a test inserts as rows
+ALIAS = "cluster"  # alias of the cluster's database in Django's connections
+LOG_TAIL = 40  # lines of each process's log in a failure message
+STOP_TIMEOUT = 30.0  # seconds for a process to end after SIGTERM
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 Pool = Literal["prefork", "solo", "threads"]
@@ -36,12 +36,12 @@ Pool = Literal["prefork", "solo", "threads"]
 
 @dataclass
 class Process:
-    """One beat or worker; `name` is also its log's."""
+    """One beat or worker; its log file has its name."""
 
     name: str
     popen: subprocess.Popen[bytes]
     log: Path
-    ended: bool = False  # by us
+    ended: bool = False  # by the test
 
     @property
     def died(self) -> bool:
@@ -62,8 +62,8 @@ class Process:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def cpu_seconds(self) -> float:
-        """Processor time it has used so far, in user and kernel mode."""
-        # The second field is the program's name in brackets, which may hold spaces.
+        """Processor time used so far, in user and kernel mode."""
+        # The second field is the program's name in parentheses, which may contain spaces.
         fields = Path(f"/proc/{self.popen.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
@@ -73,7 +73,7 @@ class Process:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def peak_memory(self) -> int:
-        """The most resident bytes it ever had."""
+        """The peak of resident bytes."""
         (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.popen.pid}/status").read_text())
         return int(peak) * 1024
 
@@ -85,7 +85,7 @@ class Process:
 
 @dataclass
 class OwnPostgres:
-    """A server that one test may crash; the others of the run must not notice."""
+    """A PostgreSQL server that a test may crash without affecting other tests."""
 
     installed: Installation
     guardian: Guardian
@@ -95,11 +95,11 @@ class OwnPostgres:
         self.start()
 
     def start(self) -> None:
-        # Unlike elsewhere: a commit that was answered must survive the crash of the server.
+        # Unlike in other tests, a confirmed commit must survive the crash of the server.
         self.server = run_postgres(self.installed, self.guardian, synchronous_commit="on")
 
     def crash(self) -> None:
-        """`pg_ctl stop -m immediate`: connections are cut, the next start recovers from the log."""
+        """`pg_ctl stop -m immediate`: close all connections; the next start replays the log."""
         self.server.stop(self.guardian)
 
 
@@ -120,7 +120,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self.broker = start_valkey(self.folder, self.guardian)
         entry = environment.database({"DATABASE_URL": self.database_url}, self.folder)
-        entry["OPTIONS"].pop("pool", None)  # one connection of the test's own, closed when it ends
+        entry["OPTIONS"].pop("pool", None)  # the test has one connection, closed at its end
         connections.settings[ALIAS] = connections.configure_settings({"default": entry})["default"]
 
     @property
@@ -157,24 +157,24 @@ class Cluster:
         return manage(self.environment, *arguments)
 
     def kill(self, process: Process) -> None:
-        """SIGKILL to the process and all its children, as the out-of-memory killer would."""
+        """Send SIGKILL to the process and all its children."""
         self._end(process, signal.SIGKILL)
 
     def kill_child(self, process: Process, index: int = 0) -> int:
-        """SIGKILL to one process of a worker's pool; the worker itself lives on. Its process id."""
+        """Send SIGKILL to one process of a worker's pool; return its process id."""
         child = process.children[index]
         os.kill(child, signal.SIGKILL)
         return child
 
     def freeze(self, process: Process) -> None:
-        """SIGSTOP to the whole group, as a machine that hangs: nothing is closed, nothing is said."""
+        """Send SIGSTOP to the whole group, to simulate a machine that hangs: connections stay open."""
         os.killpg(process.popen.pid, signal.SIGSTOP)
 
     def thaw(self, process: Process) -> None:
         os.killpg(process.popen.pid, signal.SIGCONT)
 
-    def stop(self, process: Process, *, timeout: float = PATIENCE) -> None:
-        """A polite stop; raises when it is not obeyed in time."""
+    def stop(self, process: Process, *, timeout: float = STOP_TIMEOUT) -> None:
+        """Send SIGTERM; raise if the process does not end in time."""
         process.ended = True
         if process.alive:
             process.popen.terminate()
@@ -186,7 +186,7 @@ class Cluster:
         self.broker.stop(self.guardian)
 
     def restart_broker(self) -> None:
-        """Empty, as after a loss: nothing is persisted."""
+        """Start an empty broker: nothing is persisted."""
         (self.folder / "valkey.sock").unlink(missing_ok=True)
         self.broker = start_valkey(self.folder, self.guardian)
 
@@ -195,20 +195,20 @@ class Cluster:
         connections[ALIAS].close()
 
     def restart_postgres(self) -> None:
-        """On the data of before: what was committed is there."""
+        """Start the server on the same data directory."""
         self._own_postgres.start()
 
     @property
     def _own_postgres(self) -> OwnPostgres:
         if self.postgres is None:
-            raise LookupError('this server is shared: ask for the cluster "own_postgres"')
+            raise LookupError('this server is shared: use the cluster "own_postgres"')
         return self.postgres
 
     def stop_all(self) -> None:
         connections[ALIAS].close()
         del connections[ALIAS]
         del connections.settings[ALIAS]
-        # Nothing here is under test any more: no grace, so that a hung child cannot hang the run.
+        # SIGKILL at once, so that a hung process cannot hang the test run.
         for process in self.processes:
             self._end(process, signal.SIGKILL)
         self.broker.stop(self.guardian)
@@ -219,7 +219,7 @@ class Cluster:
             return list(cursor.fetchall())
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Raw SQL, committed at once; the number of rows it touched."""
+        """Execute raw SQL and commit; return the number of rows."""
         with connections[ALIAS].cursor() as cursor:
             cursor.execute(sql, parameters)
             return int(cursor.rowcount)
@@ -227,21 +227,21 @@ class Cluster:
     def wait_until(
         self, predicate: Callable[[], object], *, timeout: float, describe: Callable[[], object] | str
     ) -> None:
-        """Poll until true; fail at the deadline, or as soon as a child died that nobody ended."""
+        """Poll until true; fail at the deadline, or as soon as a process dies that the test did not end."""
         deadline = time.monotonic() + timeout
         while not predicate():
             dead = [process.name for process in self.processes if process.died]
             if dead or time.monotonic() > deadline:
-                why = f"{', '.join(dead)} died" if dead else f"not within {timeout:g} s"
+                reason = f"{', '.join(dead)} died" if dead else f"not within {timeout:g} s"
                 what = describe if isinstance(describe, str) else describe()
-                raise AssertionError(f"{why}: {what}\n{self.logs()}")
+                raise AssertionError(f"{reason}: {what}\n{self.logs()}")
             time.sleep(0.05)
 
     def logs(self) -> str:
         return "\n".join(process.tail() for process in self.processes)
 
     def log_lines(self, *words: str) -> list[str]:
-        """Lines of any child's log that hold one of the words, whatever their case."""
+        """Lines of all logs that contain one of the words, ignoring case."""
         return [
             f"{process.name}: {line}"
             for process in self.processes
@@ -272,16 +272,16 @@ class Cluster:
 
     def _end(self, process: Process, number: signal.Signals) -> None:
         process.ended = True
-        # The group outlives its leader when a pool's children do; it is gone when nobody is left.
+        # The group still exists if pool processes outlive their parent; it is gone when all have ended.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.popen.pid, number)
-        process.popen.wait(timeout=PATIENCE)
+        process.popen.wait(timeout=STOP_TIMEOUT)
         self.guardian.forget(process.popen.pid)
 
 
 def manage(environment: dict[str, str], *arguments: str) -> str:
-    """A management command in a process of its own; its output, or its errors in the failure."""
-    done = subprocess.run(
+    """Run a management command in its own process; return its output, or fail with its errors."""
+    process = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=ROOT,
         env=environment,
@@ -290,6 +290,8 @@ def manage(environment: dict[str, str], *arguments: str) -> str:
         timeout=120,
         check=False,
     )
-    if done.returncode:
-        raise AssertionError(f"{arguments} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.stdout
+    if process.returncode:
+        raise AssertionError(
+            f"{arguments} exited with {process.returncode}:\n{process.stdout}{process.stderr}"
+        )
+    return process.stdout

@@ -1,4 +1,4 @@
-"""A queue of the cluster's broker → the runs its messages carry, without taking one away."""
+"""Inspect the queues of the cluster's broker without consuming messages."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from redis import Redis
 
-from execution.messages import RUN
+from punctual.execution.broker.messages import RUN
 from tests.cluster.processes import Cluster
 
 
@@ -18,13 +18,13 @@ def length(cluster: Cluster, queue: str) -> int:
 
 
 def waiting_runs(cluster: Cluster, queue: str) -> Counter[UUID]:
-    """How often each run is named by a message that nobody has taken."""
+    """How many messages in the queue carry each run."""
     with _client(cluster) as client:
         return Counter(run for text in client.lrange(queue, 0, -1) for run in _runs(text))
 
 
 def empty(cluster: Cluster, queue: str) -> None:
-    """As if every message had been taken and acknowledged."""
+    """Delete all messages, as if they had been consumed and acknowledged."""
     with _client(cluster) as client:
         client.delete(queue)
 

@@ -1,4 +1,4 @@
-"""The project's settings with an entry of Celery's own kind, as users bring them along."""
+"""The project's settings with an entry in Celery's `beat_schedule`."""
 
 from scheduler_project.settings import *  # noqa: F403 - that is how one derives settings
 

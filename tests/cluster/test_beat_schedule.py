@@ -1,4 +1,4 @@
-"""Entries of `beat_schedule` beside jobs: each is sent once per interval, whichever beat sends it."""
+"""Entries of `beat_schedule` beside jobs: two beats together send each once per interval."""
 
 from datetime import timedelta
 
@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from tests.cluster.fleets import insert_jobs, owed
-from tests.cluster.ledgers import instants, rows, start_beats
+from tests.cluster.job_rows import insert_jobs, owed_instants
+from tests.cluster.ledger_queries import count_instants, occurrences_of, start_beats
 from tests.cluster.processes import ALIAS, Cluster
 
 pytestmark = [pytest.mark.cluster]
@@ -46,5 +46,7 @@ def test_two_beats_send_an_entry_of_the_beat_schedule_once_per_interval_beside_j
     )
     assert pings(cluster) == sent
     end = start + WINDOW - timedelta(seconds=1)
-    assert instants(rows("beside", start=start, end=end)) == dict.fromkeys(owed([job], start, end), 1)
+    assert count_instants(occurrences_of("beside", start=start, end=end)) == dict.fromkeys(
+        owed_instants([job], start, end), 1
+    )
     assert cluster.log_lines("traceback", "Cannot add entry") == []

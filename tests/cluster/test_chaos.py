@@ -1,7 +1,7 @@
-"""Beats killed with SIGKILL, or frozen for a while, again and again, under load: the ledger is whole.
+"""Beats are killed with SIGKILL or frozen repeatedly under load; the ledger stays complete.
 
-Which beat, when and how is drawn from a seed, so a failure can be looked at again; the moment within
-a tick is the machine's own chance.
+A seed decides which beat is hit, when and how, so that a failure can be repeated; the moment within a
+tick depends on the machine.
 """
 
 import random
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from jobs.models import Job
-from tests.cluster.fleets import insert_jobs, make_pool, owed
-from tests.cluster.ledgers import instants, rows, runs, start_beats, states
+from punctual.jobs.models import Job
+from tests.cluster.job_rows import insert_jobs, make_pool, owed_instants
+from tests.cluster.ledger_queries import count_instants, count_states, occurrences_of, runs_of, start_beats
 from tests.cluster.processes import TOOLS, Cluster, Process
 
 pytestmark = [pytest.mark.cluster]
@@ -22,22 +22,22 @@ pytestmark = [pytest.mark.cluster]
 SEED = 5
 BEATS = 3
 CHAOS = timedelta(seconds=35)
-FEWEST_KILLS = 8
+MIN_KILLS = 8
 
 
 def fleet(until: datetime) -> list[Job]:
-    """Some ten runs a second, of every shape: alone, in a row, fanned out, waiting for slots.
+    """About ten runs a second: single, sequential, parallel, and waiting for slots.
 
-    They end when the chaos does: a slow machine shall catch up, and not run after what is added.
+    The schedules end with the faults, so that a slow machine can catch up.
     """
-    lasting: dict[str, Any] = {"misfire_grace": "1h", "function": "once"}
-    apart = {"overlap": "allow", "retry": {"max_retries": 9, "interval": "1s"}, **lasting}
+    no_misfire: dict[str, Any] = {"misfire_grace": "1h", "function": "once"}
+    apart = {"overlap": "allow", "retry": {"max_retries": 9, "interval": "1s"}, **no_misfire}
     end = f"{{until:{until:%Y-%m-%dT%H:%M:%SZ}}}"
     make_pool("narrow", 2)
     make_pool("default", 1000)
     return [
         *insert_jobs(_names("second", 4), f"* * * * * * {end}", **apart),
-        *insert_jobs(_names("queued", 3), f"*/3 * * * * * {end}", overlap="queue", **lasting),
+        *insert_jobs(_names("queued", 3), f"*/3 * * * * * {end}", overlap="queue", **no_misfire),
         *insert_jobs(_names("fan", 2), f"*/2 * * * * * {end}", mode="parallel", tasks=3, **apart),
         *insert_jobs(_names("line", 2), f"*/4 * * * * * {end}", tasks=2, **apart),
         *insert_jobs(_names("narrow", 3), f"*/2 * * * * * {end}", pool="narrow", **apart),
@@ -49,21 +49,21 @@ def _names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}-{number}" for number in range(count)]
 
 
-def pass_by(cluster: Cluster, seconds: float) -> None:
+def wait_seconds(cluster: Cluster, seconds: float) -> None:
     until = timezone.now() + timedelta(seconds=seconds)
     cluster.wait_until(lambda: timezone.now() > until, timeout=seconds + 5, describe="the time to pass")
 
 
-def rage(cluster: Cluster, beats: list[Process], end: datetime) -> Counter[str]:
-    """Kill or freeze until then; who dies is replaced, who froze wakes up with what it held."""
+def inject_faults(cluster: Cluster, beats: list[Process], end: datetime) -> Counter[str]:
+    """Kill or freeze beats until `end`; a killed beat is replaced, a frozen one continues."""
     chance = random.Random(SEED)  # noqa: S311 - chaos, not cryptography
     done: Counter[str] = Counter()
     while timezone.now() < end:
-        pass_by(cluster, chance.uniform(0.2, 1.8))
+        wait_seconds(cluster, chance.uniform(0.2, 1.8))
         victim = chance.choice(beats)
         if chance.random() < 0.25:
             cluster.freeze(victim)
-            pass_by(cluster, chance.uniform(0.5, 2.5))
+            wait_seconds(cluster, chance.uniform(0.5, 2.5))
             cluster.thaw(victim)
             done["frozen"] += 1
             continue
@@ -75,12 +75,12 @@ def rage(cluster: Cluster, beats: list[Process], end: datetime) -> Counter[str]:
 
 
 def unfinished(end: datetime) -> Counter[Any]:
-    return states(rows(end=end).filter(finished_at=None))
+    return count_states(occurrences_of(end=end).filter(finished_at=None))
 
 
 def stuck(end: datetime) -> list[Any]:
-    """Facts about the runs under way, for whoever reads a failure."""
-    open_runs = runs().filter(occurrence__scheduled_for__lte=end, finished_at=None)
+    """Facts about open runs, for the failure message."""
+    open_runs = runs_of().filter(occurrence__scheduled_for__lte=end, finished_at=None)
     facts = ("state", "available_at", "dispatched_at", "claimed_by", "lease_until", "attempts_made")
     return list(open_runs.values_list("occurrence__job__name", "occurrence__state", *facts))
 
@@ -88,27 +88,27 @@ def stuck(end: datetime) -> list[Any]:
 @pytest.mark.req("OCC-2")
 @pytest.mark.req("OCC-5")
 @pytest.mark.req("OCC-7")
-def test_beats_killed_at_random_again_and_again_lose_and_double_nothing(cluster: Cluster) -> None:
+def test_beats_killed_at_random_lose_and_double_nothing(cluster: Cluster) -> None:
     cluster.apps = TOOLS
     for _ in range(2):
         cluster.start_worker(concurrency=2)
     beats = start_beats(cluster, BEATS)
     until = timezone.now() + CHAOS
     jobs = fleet(until)
-    done = rage(cluster, beats, until)
+    faults = inject_faults(cluster, beats, until)
     end = timezone.now()
     cluster.wait_until(
         lambda: not unfinished(end),
         timeout=120,
-        describe=lambda: f"everything up to {end} over; {unfinished(end)}; {stuck(end)}",
+        describe=lambda: f"open occurrences up to {end}: {unfinished(end)}; {stuck(end)}",
     )
 
-    assert done["killed"] >= FEWEST_KILLS
-    assert done["frozen"]
-    expected = {pair for job in jobs for pair in owed([job], job.created_at, end)}
-    assert instants(rows(end=end)) == dict.fromkeys(expected, 1)
-    assert states(rows(end=end)) == {"completed": len(expected)}
-    ids = set(runs().filter(occurrence__in=rows(end=end)).values_list("id", flat=True))
+    assert faults["killed"] >= MIN_KILLS
+    assert faults["frozen"]
+    expected = {pair for job in jobs for pair in owed_instants([job], job.created_at, end)}
+    assert count_instants(occurrences_of(end=end)) == dict.fromkeys(expected, 1)
+    assert count_states(occurrences_of(end=end)) == {"completed": len(expected)}
+    ids = set(runs_of().filter(occurrence__in=occurrences_of(end=end)).values_list("id", flat=True))
     effects = Counter(
         str(run).replace("-", "") for (run,) in cluster.query("SELECT run_id FROM cluster_app_effect")
     )

@@ -1,4 +1,4 @@
-"""A job edited again and again while two real beats fire: the ledger equals the version history."""
+"""A job is edited repeatedly while two real beats fire: the ledger equals the version history."""
 
 import json
 from collections import Counter
@@ -7,10 +7,10 @@ from datetime import datetime
 import pytest
 from django.utils import timezone
 
-import schedules
-from beat.models import Beat
-from jobs.models import JobVersion
-from occurrences.models import Occurrence
+from punctual import schedules
+from punctual.execution.models import Process
+from punctual.jobs.models import JobVersion
+from punctual.occurrences.models import Occurrence
 from tests.cluster.processes import ALIAS, Cluster
 
 pytestmark = [pytest.mark.cluster]
@@ -39,7 +39,9 @@ def apply(cluster: Cluster, schedule: str, *, enabled: bool) -> None:
     }
     path = cluster.folder / "jobs.json"
     path.write_text(json.dumps({"jobs": [definition]}))
-    cluster.manage("jobs", "apply", str(path), "--reason", f"{schedule} {enabled}", "--author", "test")
+    cluster.manage(
+        "punctual", "jobs", "apply", str(path), "--reason", f"{schedule} {enabled}", "--author", "test"
+    )
 
 
 def owed(until: datetime) -> list[datetime]:
@@ -56,8 +58,8 @@ def owed(until: datetime) -> list[datetime]:
 
 
 def rows(until: datetime) -> list[datetime]:
-    found = Occurrence.objects.using(ALIAS).filter(job__name=NAME, scheduled_for__lte=until)
-    return list(found.order_by("scheduled_for").values_list("scheduled_for", flat=True))
+    occurrences = Occurrence.objects.using(ALIAS).filter(job__name=NAME, scheduled_for__lte=until)
+    return list(occurrences.order_by("scheduled_for").values_list("scheduled_for", flat=True))
 
 
 @pytest.mark.req("JOB-6")
@@ -66,7 +68,7 @@ def test_every_edit_takes_effect_at_its_moment_with_two_beats_firing(cluster: Cl
     cluster.start_worker(concurrency=1)
     cluster.start_beat(), cluster.start_beat()
     cluster.wait_until(
-        lambda: Beat.objects.using(ALIAS).count() == 2, timeout=60, describe="two beats signed in"
+        lambda: Process.objects.using(ALIAS).beats().count() == 2, timeout=60, describe="two beats signed in"
     )
     for schedule, enabled in EDITS:
         apply(cluster, schedule, enabled=enabled)
@@ -80,7 +82,7 @@ def test_every_edit_takes_effect_at_its_moment_with_two_beats_firing(cluster: Cl
             )
         ),
         timeout=90,
-        describe="everything owed so far is over",
+        describe="every occurrence due so far has ended",
     )
 
     assert JobVersion.objects.using(ALIAS).filter(job__name=NAME).count() == len(EDITS)

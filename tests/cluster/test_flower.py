@@ -1,4 +1,4 @@
-"""Flower on a running platform: what people read there, and who may."""
+"""Flower on a running platform: its pages, and who may read them."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from tests.cluster.processes import Cluster, manage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.req("OPS-5")]
 
-LOGIN, PASSWORD = "somebody:word", "hunter2-of-the-broker"
+LOGIN, PASSWORD = "reader:word", "hunter2-of-the-broker"
 RUN = re.compile(r"\((?P<name>[\w-]+ / \w+) / \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ( and \d+ more)?\)")
 SETTLE = re.compile(r"\(([\w-]+ / settle / \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|occ_[0-9a-f-]{36})\)")
 
@@ -43,8 +43,8 @@ class Flower:
     def tasks(self) -> dict[str, dict[str, Any]]:
         status, text = self.get("/api/tasks?limit=1000")
         assert status == 200, text
-        found: dict[str, dict[str, Any]] = json.loads(text)
-        return {id_: task for id_, task in found.items() if task["state"] == "SUCCESS" and task["name"]}
+        tasks: dict[str, dict[str, Any]] = json.loads(text)
+        return {id_: task for id_, task in tasks.items() if task["state"] == "SUCCESS" and task["name"]}
 
 
 def demand_password(cluster: Cluster) -> None:
@@ -57,23 +57,23 @@ def names(tasks: dict[str, dict[str, Any]]) -> set[str]:
     return {task["name"] for task in tasks.values()}
 
 
-def test_tasks_read_like_job_task_and_occurrence_and_nobody_reads_a_password(cluster: Cluster) -> None:
+def test_tasks_show_job_task_and_occurrence_and_no_page_shows_a_password(cluster: Cluster) -> None:
     demand_password(cluster)
     cluster.variables["FLOWER_BASIC_AUTH"] = LOGIN
     cluster.start_worker()
     flower = Flower(cluster)
     cluster.start_beat()
-    wanted = {"each-second / each_second", "fan-out / left", "in-order / third", "punctual.settle"}
+    expected = {"each-second / each_second", "fan-out / left", "in-order / third", "punctual.settle"}
     cluster.wait_until(
-        lambda: wanted <= names(flower.tasks()), timeout=60, describe=lambda: names(flower.tasks())
+        lambda: expected <= names(flower.tasks()), timeout=60, describe=lambda: names(flower.tasks())
     )
 
     tasks = flower.tasks()
     for task in tasks.values():
-        read = SETTLE if task["name"] == "punctual.settle" else RUN
-        found = read.fullmatch(task["args"])
-        assert found, task
-        assert task["name"] in ("punctual.settle", found.groupdict().get("name")), task
+        pattern = SETTLE if task["name"] == "punctual.settle" else RUN
+        match = pattern.fullmatch(task["args"])
+        assert match, task
+        assert task["name"] in ("punctual.settle", match.groupdict().get("name")), task
         assert task["kwargs"] == "{}"
 
     _, listed = flower.get("/tasks")
@@ -82,17 +82,19 @@ def test_tasks_read_like_job_task_and_occurrence_and_nobody_reads_a_password(clu
     worker = next(task["worker"] for task in tasks.values())
     one = next(iter(tasks))
     pages = ["/", "/workers", f"/worker/{worker}", f"/task/{one}", "/broker", "/api/workers?refresh=1"]
-    shown = {path: flower.get(path) for path in [*pages, "/api/queues/length", "/metrics"]}
-    assert {status for status, _ in shown.values()} == {200}
-    assert tasks[one]["args"] in shown[f"/task/{one}"][1]
-    assert "Terminate" not in shown[f"/worker/{worker}"][1] + shown[f"/task/{one}"][1], "it is read-only"
-    for path, (_, text) in shown.items():
+    responses = {path: flower.get(path) for path in [*pages, "/api/queues/length", "/metrics"]}
+    assert {status for status, _ in responses.values()} == {200}
+    assert tasks[one]["args"] in responses[f"/task/{one}"][1]
+    assert "Terminate" not in responses[f"/worker/{worker}"][1] + responses[f"/task/{one}"][1], (
+        "it is read-only"
+    )
+    for path, (_, text) in responses.items():
         assert PASSWORD not in text, path
     assert PASSWORD not in "".join(line for process in cluster.processes for line in process.lines)
 
     for path in ("/", "/tasks", "/broker", "/api/tasks"):
         assert flower.get(path, login="")[0] == 401, path
-        assert flower.get(path, login="somebody:else")[0] == 401, path
+        assert flower.get(path, login="reader:else")[0] == 401, path
 
 
 def test_without_a_login_it_does_not_start(cluster: Cluster) -> None:
@@ -104,6 +106,6 @@ def test_without_a_login_it_does_not_start(cluster: Cluster) -> None:
     assert "set FLOWER_BASIC_AUTH=user:password" in line
 
 
-def test_events_are_off_until_somebody_looks(cluster: Cluster) -> None:
+def test_task_events_are_off_by_default(cluster: Cluster) -> None:
     code = "from celery import current_app as a; print(a.conf.worker_send_task_events)"
     assert "False" in manage(cluster.environment, "shell", "-c", code)

@@ -1,4 +1,4 @@
-"""Workers, and processes of workers, are killed at random while hundreds of occurrences are under way."""
+"""Workers and their pool processes are killed at random while hundreds of occurrences run."""
 
 import os
 import random
@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from occurrences.models import Attempt
-from tests.cluster.contracts import due, prepare
-from tests.cluster.ledgers import rows, runs, states
+from punctual.occurrences.models import Attempt
+from tests.cluster.ledger_queries import count_states, occurrences_of, runs_of
 from tests.cluster.processes import ALIAS, Cluster, Process
+from tests.cluster.scenarios import insert_due_jobs, prepare
 
 pytestmark = [pytest.mark.cluster]
 
@@ -22,11 +22,11 @@ TIMEOUT = 90.0
 
 
 def finished() -> int:
-    return rows("k-").filter(finished_at__isnull=False).count()
+    return occurrences_of("k-").filter(finished_at__isnull=False).count()
 
 
 def kill(cluster: Cluster, what: str, workers: list[Process], chance: random.Random) -> None:
-    """Whoever was killed has a successor at once, as under an init system."""
+    """Kill a pool process, a worker's parent process or all workers; replace killed workers at once."""
     victim = chance.randrange(len(workers))
     match what:
         case "child":
@@ -50,7 +50,7 @@ def test_random_kills_lose_nothing_and_double_no_success(cluster: Cluster) -> No
     chance = random.Random(SEED)  # noqa: S311 - repeatable, not secret
     workers = [cluster.start_worker(concurrency=PROCESSES) for _ in range(WORKERS)]
     config = {"mode": "parallel", "retry": {"max_retries": 30, "interval": "1ms"}}
-    due(*(f"k-{number}" for number in range(OCCURRENCES)), config=config, short=3)
+    insert_due_jobs(*(f"k-{number}" for number in range(OCCURRENCES)), config=config, short=3)
     share = OCCURRENCES * 0.8 / len(KILLS)
     for number, what in enumerate(KILLS, start=1):
         wait_finished(cluster, round(number * share))
@@ -63,18 +63,18 @@ def wait_finished(cluster: Cluster, count: int) -> None:
     cluster.wait_until(
         lambda: finished() >= count,
         timeout=TIMEOUT,
-        describe=lambda: f"seed {SEED}: {finished()} of {count} finished; {hanging()}",
+        describe=lambda: f"seed {SEED}: {finished()} of {count} finished; {open_runs()}",
     )
 
 
-def hanging() -> object:
-    open_ones = runs("k-").filter(occurrence__finished_at=None)
-    return list(open_ones.values_list("state", "attempts_made", "lease_until", "dispatched_at")[:20])
+def open_runs() -> object:
+    rows = runs_of("k-").filter(occurrence__finished_at=None)
+    return list(rows.values_list("state", "attempts_made", "lease_until", "dispatched_at")[:20])
 
 
 def assert_accounted_for(cluster: Cluster) -> None:
-    assert states(rows("k-")) == {"completed": OCCURRENCES}
-    all_runs = runs("k-")
+    assert count_states(occurrences_of("k-")) == {"completed": OCCURRENCES}
+    all_runs = runs_of("k-")
     assert Counter(all_runs.values_list("state", flat=True)) == {"success": OCCURRENCES * 3}
     attempts = Attempt.objects.using(ALIAS).filter(run__in=all_runs)
     ends = Counter(attempts.values_list("run_id", "state"))
@@ -82,9 +82,9 @@ def assert_accounted_for(cluster: Cluster) -> None:
     assert [count for (_, state), count in ends.items() if state == "success"] == [1] * OCCURRENCES * 3
     numbers = Counter(attempts.values_list("run_id", flat=True))
     assert numbers == dict(all_runs.values_list("id", "attempts_made")), "one row for each attempt made"
-    # Every start a function noted is an attempt of the ledger, and each attempt has one start at most.
+    # Every start that a function noted is an attempt of the ledger, and each attempt started at most once.
     begun = Counter(cluster.query("SELECT run_id, attempt FROM cluster_app_effect WHERE source LIKE 'k-%%'"))
     known = set(attempts.values_list("run_id", "number"))
     assert set(begun) <= known
     assert set(begun.values()) == {1}
-    assert len(known) > OCCURRENCES * 3, "the kills have hit something"
+    assert len(known) > OCCURRENCES * 3, "the kills hit running attempts"

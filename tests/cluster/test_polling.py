@@ -1,4 +1,4 @@
-"""Polling schedulers as real processes: one is killed while it works, several start at once."""
+"""Polling schedulers as real processes: one is killed during a callback, several start together."""
 
 import subprocess
 import sys
@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from occurrences.models import Attempt, Occurrence
-from occurrences.states import AttemptState, OccurrenceState
-from polling.models import Roster
+from punctual.occurrences.models import Attempt, Occurrence
+from punctual.occurrences.states import AttemptState, OccurrenceState
+from punctual.polling.models import Roster
 from tests.cluster.processes import ALIAS, ROOT, Cluster, Process
 from tests.polling.program import FAILURES, LEASE
 
 pytestmark = [pytest.mark.cluster]
 
 START_TIMEOUT = 60.0
-BOUND = timedelta(minutes=1)  # within which an interrupted callback starts again
+BOUND = timedelta(minutes=1)  # maximum delay until an interrupted callback starts again
 both_databases = pytest.mark.parametrize("cluster", ["postgres", "sqlite"], indirect=True)
 
 
@@ -44,13 +44,13 @@ def notes(cluster: Cluster) -> Path:
 
 
 def words(cluster: Cluster) -> list[str]:
-    """What the callbacks did, in order, without the processes' own comings and goings."""
+    """The notes of the callbacks in order, without those of the processes."""
     lines = notes(cluster).read_text().splitlines() if notes(cluster).exists() else []
     return [word for line in lines if (word := line.split()[0]) in {"start", "end"}]
 
 
 def first_attempts() -> list[Attempt]:
-    """Of the first minute that was started; later minutes have occurrences of their own."""
+    """Attempts of the first started minute; later minutes have tsuccessor own occurrences."""
     first = Occurrence.objects.using(ALIAS).order_by("scheduled_for").first()
     rows = Attempt.objects.using(ALIAS).filter(run__occurrence=first) if first else Attempt.objects.none()
     return list(rows.order_by("number"))
@@ -59,12 +59,12 @@ def first_attempts() -> list[Attempt]:
 @both_databases
 @pytest.mark.req("POL-3")
 def test_a_callback_killed_with_its_process_runs_again_once_after_the_restart(cluster: Cluster) -> None:
-    doomed = start(cluster, "hang")
+    victim = start(cluster, "hang")
     cluster.wait_until(lambda: words(cluster), timeout=START_TIMEOUT, describe="the callback has started")
-    cluster.kill(doomed)
-    heir = start(cluster, "quick")
+    cluster.kill(victim)
+    successor = start(cluster, "quick")
     cluster.wait_until(lambda: "end" in words(cluster), timeout=START_TIMEOUT, describe="it has run again")
-    cluster.stop(heir)
+    cluster.stop(successor)
 
     lost, again = first_attempts()
     assert (lost.state, again.state) == (AttemptState.LOST, AttemptState.SUCCESS)
@@ -79,7 +79,7 @@ def test_a_callback_killed_with_its_process_runs_again_once_after_the_restart(cl
 
 @both_databases
 @pytest.mark.req("POL-4")
-def test_processes_that_initialize_at_once_never_run_a_task_at_the_same_time(cluster: Cluster) -> None:
+def test_processes_that_initialize_together_never_run_a_task_at_the_same_time(cluster: Cluster) -> None:
     processes = [start(cluster, "flaky") for _ in range(3)]
     cluster.wait_until(
         lambda: (
@@ -88,7 +88,7 @@ def test_processes_that_initialize_at_once_never_run_a_task_at_the_same_time(clu
             and Occurrence.objects.using(ALIAS).filter(state=OccurrenceState.COMPLETED).exists()
         ),
         timeout=START_TIMEOUT,
-        describe=lambda: f"three schedulers worked the task off: {words(cluster)}",
+        describe=lambda: f"notes of three schedulers: {words(cluster)}",
     )
     for process in processes:
         cluster.stop(process)

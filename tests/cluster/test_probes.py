@@ -1,4 +1,4 @@
-"""What a load balancer and Prometheus are told about real processes."""
+"""Readiness and metrics of real processes, as a load balancer and Prometheus read them."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ from tests.cluster.processes import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.req("OPS-4")]
 
-SLACK = 2.0  # seconds: a poll, an answer, and a machine that does other things too
+SLACK = 2.0  # seconds: a poll, a response, and a busy machine
 
 
 class Web:
@@ -37,9 +37,9 @@ class Web:
 
     def ready(self) -> dict[str, Any]:
         status, text = self.get("/readyz")
-        told: dict[str, Any] = json.loads(text)
-        assert (status == 200) is told["ready"]
-        return {name: check["ok"] for name, check in told["checks"].items()} | {"ready": told["ready"]}
+        payload: dict[str, Any] = json.loads(text)
+        assert (status == 200) is payload["ready"]
+        return {name: check["ok"] for name, check in payload["checks"].items()} | {"ready": payload["ready"]}
 
     def occurrences(self) -> Counter[tuple[str, str]]:
         families = text_string_to_metric_families(self.get("/metrics")[1])
@@ -53,7 +53,7 @@ class Web:
         )
 
 
-def test_a_frozen_beat_shows_within_two_of_its_intervals(cluster: Cluster) -> None:
+def test_a_frozen_beat_is_reported_within_two_intervals(cluster: Cluster) -> None:
     cluster.start_worker()
     beat, web = cluster.start_beat(), Web(cluster)
     cluster.wait_until(lambda: web.ready()["ready"], timeout=60, describe=lambda: web.get("/readyz"))
@@ -70,7 +70,7 @@ def test_a_frozen_beat_shows_within_two_of_its_intervals(cluster: Cluster) -> No
     cluster.wait_until(lambda: web.ready()["ready"], timeout=60, describe=lambda: web.get("/readyz"))
 
 
-def test_a_worker_that_answers_pings_and_takes_nothing_is_no_worker(cluster: Cluster) -> None:
+def test_a_worker_that_answers_pings_but_consumes_nothing_is_not_ready(cluster: Cluster) -> None:
     cluster.start_worker(queues="elsewhere")
     cluster.start_beat()
     web = Web(cluster)
@@ -89,14 +89,14 @@ def test_a_worker_that_answers_pings_and_takes_nothing_is_no_worker(cluster: Clu
 
 def ledger(cluster: Cluster) -> Counter[tuple[str, str]]:
     rows = cluster.query(
-        "SELECT j.name, o.state, count(*) FROM occurrences_occurrence o JOIN jobs_job j ON j.id = o.job_id"
+        "SELECT j.name, o.state, count(*) FROM punctual_occurrence o JOIN punctual_job j ON j.id = o.job_id"
         " WHERE o.finished_at IS NOT NULL GROUP BY 1, 2"
     )
     return Counter({(name, state): count for name, state, count in rows})
 
 
-def counted(cluster: Cluster) -> object:
-    return cluster.query("SELECT claimed_at FROM console_snapshot")
+def snapshot(cluster: Cluster) -> object:
+    return cluster.query("SELECT claimed_at FROM punctual_metricssnapshot")
 
 
 def test_counters_are_the_ledger_s_from_every_process_and_after_a_prune(cluster: Cluster) -> None:
@@ -109,14 +109,14 @@ def test_counters_are_the_ledger_s_from_every_process_and_after_a_prune(cluster:
     for web in webs:
         cluster.wait_until(lambda: web.occurrences() == before, timeout=30, describe=web.occurrences)  # noqa: B023
 
-    cluster.execute('UPDATE jobs_job SET config = config || \'{"retention": "1s"}\'')
+    cluster.execute('UPDATE punctual_job SET config = config || \'{"retention": "1s"}\'')
     cluster.wait_until(
-        lambda: (cluster.manage("prune"), ledger(cluster).total() < before.total())[1],
+        lambda: (cluster.manage("punctual", "prune"), ledger(cluster).total() < before.total())[1],
         timeout=60,
         describe=lambda: ledger(cluster),
     )
-    kept = counted(cluster)  # until somebody counts anew: what is kept would agree by itself
+    cached = snapshot(cluster)  # the cached snapshot would trivially agree: wait for a new one
     cluster.wait_until(
-        lambda: webs[0].occurrences() and counted(cluster) != kept, timeout=30, describe="nobody counts"
+        lambda: webs[0].occurrences() and snapshot(cluster) != cached, timeout=30, describe="no new snapshot"
     )
     assert [web.occurrences() for web in webs] == [before, before]

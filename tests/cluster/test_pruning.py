@@ -1,4 +1,4 @@
-"""Beats delete by themselves what is older than it is kept; three of them and an operator, all at once."""
+"""Three beats and an operator prune concurrently."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +8,14 @@ import pytest
 from django.db.models import Sum
 from django.utils import timezone
 
-from occurrences.models import Occurrence, TaskRun
-from occurrences.states import OccurrenceState, RunState
-from recovery.models import Audit, Tally
-from tests.cluster.fleets import insert_jobs
-from tests.cluster.ledgers import start_beats
+from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.operations.models import Audit
+from punctual.recovery.models import Tally
+from tests.cluster.job_rows import insert_jobs
+from tests.cluster.ledger_queries import start_beats
 from tests.cluster.processes import ALIAS, TOOLS, Cluster
-from tests.occurrences.ledger import a_run, a_task, an_occurrence
+from tests.occurrences.factories import a_run, a_task, an_occurrence
 
 pytestmark = [pytest.mark.cluster]
 
@@ -23,7 +24,7 @@ YEARLY = "0 0 1 1 *"
 
 
 def insert_history(names: list[str]) -> None:
-    """Each with an occurrence and a run for every one of the last hours."""
+    """Insert jobs with an occurrence and a run for each of the last hours."""
     now = timezone.now().replace(microsecond=0)
     occurrences, runs = [], []
     for job in insert_jobs(names, YEARLY, retention="1h"):
@@ -45,20 +46,26 @@ def test_three_beats_and_an_operator_delete_each_old_row_once_and_count_it_once(
     assert old.count() == JOBS * ROWS
     start_beats(cluster, 3)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda name: cluster.manage("prune", "--job", name, "--by", "ada"), names[:2]))
+        list(
+            pool.map(
+                lambda name: cluster.manage("punctual", "prune", "--job", name, "--by", "ada"), names[:2]
+            )
+        )
     cluster.wait_until(lambda: not old.exists(), timeout=90, describe=lambda: f"{old.count()} left")
 
-    counted = Tally.objects.using(ALIAS).filter(counter="occurrences").aggregate(all=Sum("count"))
-    assert counted == {"all": JOBS * ROWS}
-    assert Tally.objects.using(ALIAS).count() == JOBS, "one for each job, whoever added to it"
+    totals = Tally.objects.using(ALIAS).filter(counter="occurrences").aggregate(all=Sum("count"))
+    assert totals == {"all": JOBS * ROWS}
+    assert Tally.objects.using(ALIAS).count() == JOBS, "one per job, no matter which process added to it"
     by_hand = Audit.objects.using(ALIAS).aggregate(all=Sum("count"))["all"] or 0
-    assert by_hand <= 2 * ROWS, "the others nobody asked for"
-    assert cluster.log_lines("deadlock", "traceback", "beat.troubled") == []
-    told = [re.search(r"occurrences\.pruned jobs=(\d+) occurrences=(\d+)", line) for line in _pruned(cluster)]
-    assert sum(int(found[2]) for found in told if found) == JOBS * ROWS - by_hand, (
-        "each beat tells what it did"
+    assert by_hand <= 2 * ROWS, "the operator asked for two jobs only"
+    assert cluster.log_lines("deadlock", "traceback", "beat.tick_failed") == []
+    matches = [
+        re.search(r"occurrences\.pruned jobs=(\d+) occurrences=(\d+)", line) for line in _pruned(cluster)
+    ]
+    assert sum(int(match[2]) for match in matches if match) == JOBS * ROWS - by_hand, (
+        "each beat logs what it deleted"
     )
-    assert all(found and 1 <= int(found[1]) <= JOBS for found in told)
+    assert all(match and 1 <= int(match[1]) <= JOBS for match in matches)
 
 
 def _pruned(cluster: Cluster) -> list[str]:

@@ -1,12 +1,12 @@
-"""Rows changed by raw SQL while real beats run: in effect before a second is over."""
+"""Changes by raw SQL take effect within a second while real beats run."""
 
 from statistics import median
 
 import pytest
 from django.utils import timezone
 
-from tests.cluster.fleets import insert_jobs
-from tests.cluster.ledgers import rows, start_beats
+from tests.cluster.job_rows import insert_jobs
+from tests.cluster.ledger_queries import occurrences_of, start_beats
 from tests.cluster.processes import TOOLS, Cluster
 
 pytestmark = [pytest.mark.cluster]
@@ -18,14 +18,16 @@ NEAR = "* * * * * *"
 
 def edit(cluster: Cluster, **columns: object) -> None:
     ((column, value),) = columns.items()
-    sql = f"UPDATE jobs_job SET {column} = %s WHERE name = 'edited'"  # noqa: S608 - both parts are ours
+    sql = f"UPDATE punctual_job SET {column} = %s WHERE name = 'edited'"  # noqa: S608 - both parts are ours
     assert cluster.execute(sql, [value]) == 1
 
 
 def seconds_until(cluster: Cluster, *, planned: bool) -> float:
-    """From the commit of the edit until the plan of the next minute shows it."""
+    """Seconds from the commit of the edit until the planned occurrences reflect it."""
     since = timezone.now()
-    soon = rows("edited").filter(state="pending", scheduled_for__lte=since.replace(year=since.year + 1))
+    soon = occurrences_of("edited").filter(
+        state="pending", scheduled_for__lte=since.replace(year=since.year + 1)
+    )
     many = 30  # of the sixty in the next minute
     cluster.wait_until(
         lambda: (soon.count() > many) is planned,
@@ -53,24 +55,24 @@ def test_a_change_by_raw_sql_takes_effect_within_a_second(cluster: Cluster) -> N
         edit(cluster, schedule=FAR)
         took.append(seconds_until(cluster, planned=False))
 
-    assert median(took) < 1, "the next tick is a second away at most"
+    assert median(took) < 1, "ticks are at most a second apart"
 
     edit(cluster, schedule=NEAR)
     edit(cluster, paused_at=timezone.now())
     paused = timezone.now()
     cluster.wait_until(
-        lambda: rows("edited", start=paused).exclude(state="pending").count() >= 3,
+        lambda: occurrences_of("edited", start=paused).exclude(state="pending").count() >= 3,
         timeout=15,
         describe="three instants of the paused job",
     )
     edit(cluster, paused_at=None)
     resumed = timezone.now()
     cluster.wait_until(
-        lambda: rows("edited", start=resumed).exclude(state="pending").count() >= 2,
+        lambda: occurrences_of("edited", start=resumed).exclude(state="pending").count() >= 2,
         timeout=15,
         describe="two instants after that",
     )
-    held = rows("edited", start=paused, end=resumed).exclude(state="pending")
-    assert set(held.values_list("state", "reason")) == {("skipped", "paused")}
-    after = rows("edited", start=resumed).exclude(state="pending")
+    paused_rows = occurrences_of("edited", start=paused, end=resumed).exclude(state="pending")
+    assert set(paused_rows.values_list("state", "reason")) == {("skipped", "paused")}
+    after = occurrences_of("edited", start=resumed).exclude(state="pending")
     assert set(after.values_list("state", flat=True)) == {"dispatched"}

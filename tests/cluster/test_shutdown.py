@@ -1,41 +1,51 @@
-"""A worker that is told to stop hands its work to the next one at once, and nobody counts it as a failure."""
+"""A worker that receives SIGTERM hands its runs back; the next worker continues at once, without a retry."""
 
 from datetime import timedelta
 
 import pytest
 
-from occurrences.models import TaskRun
-from tests.cluster.contracts import NEVER_AGAIN, attempts, due, outcome, prepare, wait_noted, wait_settled
+from punctual.occurrences.models import TaskRun
 from tests.cluster.processes import ALIAS, Cluster, Pool
+from tests.cluster.scenarios import (
+    NO_RETRY,
+    attempts,
+    insert_due_jobs,
+    outcome,
+    prepare,
+    wait_for_note,
+    wait_until_settled,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.req("EXE-9")]
 
 
-def test_a_stopped_worker_hands_back_what_runs_and_what_waits(cluster: Cluster) -> None:
+def test_a_stopped_worker_hands_back_running_and_waiting_runs(cluster: Cluster) -> None:
     prepare(cluster)
     first = cluster.start_worker(concurrency=3)
-    due("polite", config={"retry": NEVER_AGAIN}, hands_back=1)
-    due("deaf", config={"retry": NEVER_AGAIN}, deaf=1)
-    due("in-time", config={"retry": NEVER_AGAIN}, three_seconds=1)
+    insert_due_jobs("polite", config={"retry": NO_RETRY}, hands_back=1)
+    insert_due_jobs("deaf", config={"retry": NO_RETRY}, deaf=1)
+    insert_due_jobs("in-time", config={"retry": NO_RETRY}, three_seconds=1)
     for name in ("polite", "deaf", "in-time"):
-        wait_noted(cluster, f"{name}/begin")
+        wait_for_note(cluster, f"{name}/begin")
     waiting = [f"waiting-{number}" for number in range(6)]
-    due(*waiting, quick=1)
+    insert_due_jobs(*waiting, quick=1)
     first.popen.terminate()
     second = cluster.start_worker(concurrency=3)
     first.ended = True
     assert first.popen.wait(timeout=20) == 0
-    wait_settled(cluster, "polite", "deaf", "in-time", *waiting)
+    wait_until_settled(cluster, "polite", "deaf", "in-time", *waiting)
     assert second.alive
 
     for name in ("polite", "deaf"):
-        told, again = attempts(name)
-        assert (told.state, again.state, outcome(name)) == ("released", "success", "completed")
-        assert told.finished_at is not None
-        assert again.started_at - told.finished_at < timedelta(seconds=4), "not after a lease"
+        released, again = attempts(name)
+        assert (released.state, again.state, outcome(name)) == ("released", "success", "completed")
+        assert released.finished_at is not None
+        assert again.started_at - released.finished_at < timedelta(seconds=4), "not after a lease"
         run = TaskRun.objects.using(ALIAS).get(occurrence__job__name=name)
-        assert (run.attempts_made, run.snoozes) == (2, 1), "no retry was used up: there is none"
-    assert [item.state for item in attempts("in-time")] == ["success"], "who finishes within the grace may"
+        assert (run.attempts_made, run.snoozes) == (2, 1), "no retry was used"
+    assert [item.state for item in attempts("in-time")] == ["success"], (
+        "a task may finish within the grace period"
+    )
     assert [item.state for name in waiting for item in attempts(name)] == ["success"] * len(waiting)
 
 
@@ -43,9 +53,9 @@ def test_a_stopped_worker_hands_back_what_runs_and_what_waits(cluster: Cluster) 
 def test_other_pools_hand_back_too(cluster: Cluster, pool: Pool) -> None:
     prepare(cluster)
     first = cluster.start_worker(concurrency=2, pool=pool)
-    due("polite", config={"retry": NEVER_AGAIN}, hands_back=1)
-    wait_noted(cluster, "polite/begin")
+    insert_due_jobs("polite", config={"retry": NO_RETRY}, hands_back=1)
+    wait_for_note(cluster, "polite/begin")
     cluster.stop(first, timeout=20)
     cluster.start_worker(concurrency=2, pool=pool)
-    wait_settled(cluster, "polite")
+    wait_until_settled(cluster, "polite")
     assert [item.state for item in attempts("polite")] == ["released", "success"]

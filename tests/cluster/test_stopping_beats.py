@@ -1,4 +1,4 @@
-"""SIGTERM in the middle of a tick: the beat finishes it, signs out, and goes."""
+"""SIGTERM during a tick: the beat finishes the tick, deletes its row and exits."""
 
 import signal
 from datetime import timedelta
@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from tests.cluster import queues
-from tests.cluster.fleets import insert_jobs, make_pool
-from tests.cluster.ledgers import rows, runs, start_beats, states, ticking
+from tests.cluster.job_rows import insert_jobs, make_pool
+from tests.cluster.ledger_queries import count_beats, count_states, occurrences_of, runs_of, start_beats
 from tests.cluster.processes import TOOLS, Cluster
 
 pytestmark = [pytest.mark.cluster]
@@ -23,13 +23,13 @@ def waiting_for_a_lock(cluster: Cluster) -> bool:
 
 
 @pytest.mark.req("EXE-9")
-def test_a_beat_told_to_stop_in_the_middle_of_a_tick_finishes_it_first(cluster: Cluster) -> None:
+def test_a_beat_that_receives_sigterm_during_a_tick_finishes_the_tick(cluster: Cluster) -> None:
     cluster.apps = TOOLS
     make_pool("crowd", 1000)
     (beat,) = start_beats(cluster, 1)
-    # The beat needs this row in the middle of firing: whoever holds it, holds the tick.
+    # The beat locks this row while firing: holding the lock holds the tick.
     with psycopg.connect(cluster.database_url) as holder:
-        holder.execute("SELECT 1 FROM occurrences_pool WHERE name = 'crowd' FOR UPDATE")
+        holder.execute("SELECT 1 FROM punctual_pool WHERE name = 'crowd' FOR UPDATE")
         soon = timezone.now().replace(microsecond=0) + timedelta(seconds=2)
         insert_jobs(
             (f"crowd-{number:02d}" for number in range(JOBS)),
@@ -37,19 +37,19 @@ def test_a_beat_told_to_stop_in_the_middle_of_a_tick_finishes_it_first(cluster: 
             pool="crowd",
             queue="crowd",
         )
-        cluster.wait_until(lambda: waiting_for_a_lock(cluster), timeout=20, describe="a tick under way")
+        cluster.wait_until(lambda: waiting_for_a_lock(cluster), timeout=20, describe="a tick in progress")
         beat.popen.send_signal(signal.SIGTERM)
-        beat.ended = True  # from here on it may
+        beat.ended = True  # from here on it may exit
         until = timezone.now() + timedelta(seconds=1)
         cluster.wait_until(lambda: timezone.now() > until, timeout=5, describe="a second to pass")
-        assert beat.alive, "it left in the middle of a tick"
-        assert states(rows("crowd")) == {"pending": JOBS}
+        assert beat.alive, "the beat exited during a tick"
+        assert count_states(occurrences_of("crowd")) == {"pending": JOBS}
         holder.rollback()
     beat.popen.wait(timeout=20)
 
     assert beat.popen.returncode == 0
-    assert states(rows("crowd")) == {"dispatched": JOBS}
+    assert count_states(occurrences_of("crowd")) == {"dispatched": JOBS}
     assert queues.waiting_runs(cluster, "crowd") == dict.fromkeys(
-        runs("crowd").filter(dispatched_at__isnull=False).values_list("id", flat=True), 1
+        runs_of("crowd").filter(dispatched_at__isnull=False).values_list("id", flat=True), 1
     )
-    assert ticking() == 0, "and it signed out"
+    assert count_beats() == 0, "the beat deleted its row"

@@ -1,4 +1,4 @@
-"""Two beats and two workers, all real: each instant once, each run once, with or without a kill."""
+"""Two beats and two workers: each instant and each run happens once, even if a beat is killed."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
-import schedules
-from beat.models import Beat
-from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import AttemptState, OccurrenceState, RunState
+from punctual import schedules
+from punctual.execution.models import Process as ProcessRow
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import AttemptState, OccurrenceState, RunState
 from tests.cluster.processes import ALIAS, Cluster, Process
 
 pytestmark = [pytest.mark.cluster]
@@ -21,18 +21,18 @@ SCHEDULES = {"each-second": "* * * * * *", "fan-out": "*/2 * * * * *", "in-order
 TASKS = {"each-second": 1, "fan-out": 3, "in-order": 3}
 WINDOW = timedelta(seconds=20)
 START_TIMEOUT = 60.0
-DRAIN_TIMEOUT = 90.0  # well beyond a lease: what a killed process held must have come back
+DRAIN_TIMEOUT = 90.0  # well beyond a lease: runs of a killed process must have been recovered
 
 both_databases = pytest.mark.parametrize("cluster", ["postgres", "sqlite"], indirect=True)
 
 
 def start(cluster: Cluster) -> tuple[Process, Process]:
-    """Two workers, then two beats that have planned; returns the beats."""
+    """Start two workers and two beats; return the beats when every job is planned."""
     for _ in range(2):
         cluster.start_worker(concurrency=1)
     beats = cluster.start_beat(), cluster.start_beat()
     cluster.wait_until(
-        lambda: Beat.objects.using(ALIAS).count() == 2 and planned_jobs() == set(SCHEDULES),
+        lambda: ProcessRow.objects.using(ALIAS).beats().count() == 2 and planned_jobs() == set(SCHEDULES),
         timeout=START_TIMEOUT,
         describe="two beats signed in and every job planned",
     )
@@ -43,13 +43,13 @@ def planned_jobs() -> set[str]:
     return set(Occurrence.objects.using(ALIAS).values_list("job__name", flat=True))
 
 
-def named(job: str, start: datetime, end: datetime) -> list[datetime]:
-    """What the schedule's text says about the window, straight from the pure functions."""
+def expected_instants(job: str, start: datetime, end: datetime) -> list[datetime]:
+    """The instants of the window by the schedule's text, computed by the pure functions only."""
     return list(schedules.parse(SCHEDULES[job], reference=start).between(start, end))
 
 
 def settled(until: datetime) -> bool:
-    """Everything up to there is over."""
+    """Whether every occurrence up to `until` has ended."""
     rows = Occurrence.objects.using(ALIAS).filter(scheduled_for__lte=until)
     return not rows.filter(finished_at=None).exists()
 
@@ -63,7 +63,7 @@ def wait_for_window(cluster: Cluster, start: datetime, end: datetime) -> None:
     cluster.wait_until(
         lambda: timezone.now() > end and settled(end),
         timeout=(end - timezone.now()).total_seconds() + DRAIN_TIMEOUT,
-        describe=lambda: f"every occurrence up to {end} over; open: {unsettled(end)}",
+        describe=lambda: f"open occurrences up to {end}: {unsettled(end)}",
     )
 
 
@@ -74,11 +74,12 @@ def whole_second(instant: datetime) -> datetime:
 def assert_each_instant_once(start: datetime, end: datetime) -> None:
     rows = Occurrence.objects.using(ALIAS).filter(scheduled_for__gt=start, scheduled_for__lte=end)
     for job in SCHEDULES:
-        found = rows.filter(job__name=job).order_by("scheduled_for")
-        assert list(found.values_list("scheduled_for", flat=True)) == named(job, start, end)
+        occurrences = rows.filter(job__name=job).order_by("scheduled_for")
+        assert list(occurrences.values_list("scheduled_for", flat=True)) == expected_instants(job, start, end)
     outcomes = Counter(rows.values_list("job__name", "state", "cause"))
     assert outcomes == {
-        (job, OccurrenceState.COMPLETED, "schedule"): len(named(job, start, end)) for job in SCHEDULES
+        (job, OccurrenceState.COMPLETED, "schedule"): len(expected_instants(job, start, end))
+        for job in SCHEDULES
     }
 
 
@@ -86,7 +87,7 @@ def assert_each_run_once(cluster: Cluster, start: datetime, end: datetime) -> No
     runs = TaskRun.objects.using(ALIAS).filter(
         occurrence__scheduled_for__gt=start, occurrence__scheduled_for__lte=end
     )
-    expected = {job: TASKS[job] * len(named(job, start, end)) for job in SCHEDULES}
+    expected = {job: TASKS[job] * len(expected_instants(job, start, end)) for job in SCHEDULES}
     assert Counter(runs.values_list("occurrence__job__name", flat=True)) == expected
     assert set(runs.values_list("state", flat=True)) == {RunState.SUCCESS}
     successes = Attempt.objects.using(ALIAS).filter(run__in=runs, state=AttemptState.SUCCESS)
@@ -95,10 +96,10 @@ def assert_each_run_once(cluster: Cluster, start: datetime, end: datetime) -> No
 
 
 def effects(cluster: Cluster, runs: Iterable[object]) -> Counter[object]:
-    """How often each of the runs left its row."""
-    wanted = {str(id_).replace("-", "") for id_ in runs}
+    """How often each run wrote its row."""
+    run_ids = {str(id_).replace("-", "") for id_ in runs}
     rows = cluster.query("SELECT run_id FROM cluster_app_effect WHERE run_id IS NOT NULL")
-    return Counter(id_ for (value,) in rows if (id_ := str(value).replace("-", "")) in wanted)
+    return Counter(id_ for (value,) in rows if (id_ := str(value).replace("-", "")) in run_ids)
 
 
 def assert_each_effect_once(cluster: Cluster, start: datetime, end: datetime) -> None:
@@ -176,7 +177,7 @@ def test_a_periodic_task_is_sent_once_per_interval_by_two_beats(cluster: Cluster
     sent = PeriodicTask.objects.using(ALIAS).get(name="ping").total_run_count
     assert WINDOW.total_seconds() / interval * 0.7 <= sent, "an interval was left out"
     assert sent <= (after - before).total_seconds() / interval + 1, "an interval was sent twice"
-    # Messages are worked off in order: once the window's runs are over, its pings have come too.
+    # Messages are consumed in order: once the runs of the window have ended, so have its pings.
     wait_for_window(cluster, begin, begin + WINDOW - timedelta(seconds=2))
     cluster.wait_until(
         lambda: pings(cluster) >= sent, timeout=30, describe=lambda: f"{sent}, got {pings(cluster)}"

@@ -21,7 +21,7 @@ from tests.servers import make_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 CHOICES = ("DATABASE_URL", "BROKER_URL", "RESULT_URL", "SECRET_KEY", "ALLOWED_HOSTS", "HTTPS")
-PATIENCE = 90.0  # seconds; everything below takes a few on an idle machine
+TIMEOUT = 90.0  # seconds; everything below takes a few on an idle machine
 
 pytestmark = [pytest.mark.cluster, pytest.mark.req("OPS-1")]
 
@@ -52,22 +52,22 @@ class Up:
         return self.log.read_text(errors="replace")
 
     def children(self) -> dict[str, int]:
-        """Name → the process that was started last under it; the guardian learns of each."""
-        found = {name: int(pid) for name, pid in re.findall(r"started (\S+) \(pid (\d+)\)", self.text)}
-        for pid in set(found.values()) - self.seen:
+        """The latest process id by name; each process is passed to the guardian."""
+        pids = {name: int(pid) for name, pid in re.findall(r"started (\S+) \(pid (\d+)\)", self.text)}
+        for pid in set(pids.values()) - self.seen:
             self.guardian.watch(pid)
-        self.seen |= set(found.values())
-        return found
+        self.seen |= set(pids.values())
+        return pids
 
-    def everybody(self) -> set[int]:
+    def all_processes(self) -> set[int]:
         """All processes of the groups that the children lead."""
         self.children()
         return {self.popen.pid} | self.seen | members(self.seen)
 
     def wait_until(self, true: Callable[[], object], *, what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not true():
-            assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}\n{self.text}"
+            assert time.monotonic() < deadline, f"not within {TIMEOUT:g} s: {what}\n{self.text}"
             time.sleep(0.05)
 
     def wait_until_ready(self) -> None:
@@ -79,7 +79,7 @@ class Up:
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.popen.send_signal(number)
-        return self.popen.wait(timeout=PATIENCE)
+        return self.popen.wait(timeout=TIMEOUT)
 
     def get(self, path: str, *, port: int | None = None, login: str = "") -> int:
         connection = HTTPConnection("127.0.0.1", port or self.port, timeout=10)
@@ -93,7 +93,7 @@ class Up:
             connection.close()
 
     def end(self) -> None:
-        """Whatever is left, by number."""
+        """Kill all remaining processes by id."""
         self.children()
         for group in (self.popen.pid, *self.seen):
             with suppress(ProcessLookupError):
@@ -121,8 +121,8 @@ def up(var: Path, guardian: Guardian) -> Iterator[StartUp]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.end()
+    for instance in started:
+        instance.end()
 
 
 def free_ports() -> tuple[int, int]:
@@ -139,13 +139,13 @@ def command(port: int, flower_port: int, *arguments: str) -> list[str]:
 
 
 def environment(var: Path, **variables: str) -> dict[str, str]:
-    """Nothing but the data folder: the embedded default, unless a test says otherwise."""
+    """The data folder only: the embedded servers are used unless a test sets variables."""
     kept = {name: value for name, value in os.environ.items() if name not in CHOICES}
     return kept | {"PUNCTUAL_VAR": str(var)} | variables
 
 
-def refused(var: Path, *arguments: str, port: int | None = None, **variables: str) -> str:
-    """The one line it says when it does not even start."""
+def refusal(var: Path, *arguments: str, port: int | None = None, **variables: str) -> str:
+    """The single line of output when `up` refuses to start."""
     free, flower_port = free_ports()
     done = subprocess.run(
         command(port or free, flower_port, *arguments),
@@ -153,7 +153,7 @@ def refused(var: Path, *arguments: str, port: int | None = None, **variables: st
         env=environment(var, **variables),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode != 0
@@ -164,17 +164,17 @@ def refused(var: Path, *arguments: str, port: int | None = None, **variables: st
 
 def members(groups: set[int]) -> set[int]:
     """Processes that belong to one of the groups."""
-    found = set()
+    pids = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             state = (folder / "stat").read_text().rpartition(")")[2].split()
             if int(state[2]) in groups:
-                found.add(int(folder.name))
-    return found
+                pids.add(int(folder.name))
+    return pids
 
 
 def alive(pid: int) -> bool:
-    """Running; an entry that only waits to be collected does not count."""
+    """Whether a process runs; zombies do not count."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
@@ -190,10 +190,10 @@ def test_everything_comes_up_answers_and_is_gone_after_a_sigterm(up: StartUp) ->
     assert running.get("/", port=running.flower_port, login=f"flower:{password}") == 200
     assert password not in running.text
     assert set(running.children()) == {"broker", "beat-1", "beat-2", "worker-1", "web", "flower"}
-    everybody = running.everybody()
-    assert len(everybody) > 8  # the pool's and gunicorn's own processes too
+    pids = running.all_processes()
+    assert len(pids) > 8  # the pool's and gunicorn's own processes too
     assert running.stop() == 0
-    assert not [pid for pid in everybody if alive(pid)]
+    assert not [pid for pid in pids if alive(pid)]
     assert "Traceback" not in running.text
     assert running.text.index("stopping beat-1") < running.text.index("stopping broker")
 
@@ -208,13 +208,13 @@ def test_the_demo_prints_its_login_and_its_jobs_run(up: StartUp, var: Path) -> N
     assert running.stop(signal.SIGINT) == 0
 
 
-def test_a_killed_child_comes_back(up: StartUp) -> None:
+def test_a_killed_child_is_restarted(up: StartUp) -> None:
     running = up("--no-flower", "--beats", "1", "--concurrency", "1")
     running.wait_until_ready()
     first = running.children()["web"]
     os.kill(first, signal.SIGKILL)
     running.wait_until(lambda: running.children()["web"] != first, what="another web process")
-    assert "web was killed by signal 9; starting it again in 1 s" in running.text
+    assert "web was killed by signal 9; restarting it in 1 s" in running.text
     running.wait_until(lambda: running.get("/healthz") == 200, what="an answer")
     assert running.stop() == 0
 
@@ -222,25 +222,25 @@ def test_a_killed_child_comes_back(up: StartUp) -> None:
 def test_a_child_that_dies_for_good_stops_everything(up: StartUp) -> None:
     # gunicorn refuses this option, each time it is started.
     running = up("--beats", "1", "--concurrency", "1", GUNICORN_CMD_ARGS="--no-such-option")
-    everybody: set[int] = set()
+    pids: set[int] = set()
 
     def over() -> bool:
-        everybody.update(running.everybody())
+        pids.update(running.all_processes())
         return running.popen.poll() is not None
 
     running.wait_until(over, what="the end")
     assert running.popen.returncode == 1
-    assert "web exited with code 2 and died too often" in running.text.splitlines()[-1]
-    assert not [pid for pid in everybody if alive(pid)]
+    assert "web exited with code 2 too often" in running.text.splitlines()[-1]
+    assert not [pid for pid in pids if alive(pid)]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's promise")
-def test_a_killed_supervisor_leaves_nobody_and_the_next_one_starts(up: StartUp) -> None:
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="uses a feature of the Linux kernel")
+def test_a_killed_supervisor_leaves_no_process_and_the_next_one_starts(up: StartUp) -> None:
     killed = up("--no-flower", "--beats", "1", "--concurrency", "1")
     killed.wait_until_ready()
-    everybody = killed.everybody()
+    pids = killed.all_processes()
     killed.stop(signal.SIGKILL)
-    killed.wait_until(lambda: not any(map(alive, everybody)), what="everybody gone")
+    killed.wait_until(lambda: not any(map(alive, pids)), what="no process left")
     again = up("--no-flower", "--beats", "1", "--concurrency", "1")
     again.wait_until_ready()
     assert again.stop() == 0
@@ -249,14 +249,14 @@ def test_a_killed_supervisor_leaves_nobody_and_the_next_one_starts(up: StartUp) 
 def test_a_second_up_on_the_same_data_is_refused(up: StartUp, var: Path) -> None:
     running = up("--no-flower", "--beats", "1", "--concurrency", "1")
     running.wait_until_ready()
-    assert f"another `up` is running on {var}" in refused(var)
+    assert f"another `up` is running on {var}" in refusal(var)
     assert running.stop() == 0
 
 
 def test_a_taken_port_is_one_line_and_nothing_is_made(var: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        line = refused(var, port=port)
+        line = refusal(var, port=port)
     assert line == (
         f"CommandError: cannot listen on 127.0.0.1:{port}: the port is taken; choose another with --port"
     )
@@ -266,7 +266,7 @@ def test_a_taken_port_is_one_line_and_nothing_is_made(var: Path) -> None:
 def test_an_unreachable_database_is_one_line_and_nothing_is_made(var: Path) -> None:
     port, _ = free_ports()
     url = f"postgres://me:geheim@127.0.0.1:{port}/ledger"
-    line = refused(var, DATABASE_URL=url, SECRET_KEY="x" * 50)
+    line = refusal(var, DATABASE_URL=url, SECRET_KEY="x" * 50)
     assert line.startswith("CommandError: cannot reach the database postgresql://me@127.0.0.1:")
     assert "geheim" not in line
     assert not var.exists()
@@ -274,7 +274,7 @@ def test_an_unreachable_database_is_one_line_and_nothing_is_made(var: Path) -> N
 
 def test_an_unreachable_broker_is_one_line_and_nothing_is_made(var: Path) -> None:
     port, _ = free_ports()
-    line = refused(var, BROKER_URL=f"redis://:geheim@127.0.0.1:{port}/0")
+    line = refusal(var, BROKER_URL=f"redis://:geheim@127.0.0.1:{port}/0")
     assert line.startswith(f"CommandError: cannot reach the broker redis://:**@127.0.0.1:{port}/0")
     assert not (var / "punctual.sqlite3").exists()
 
@@ -286,8 +286,8 @@ def test_every_line_of_every_process_is_an_object_when_json_is_asked_for(up: Sta
     def lines() -> list[dict[str, object]]:
         return [json.loads(line) for line in running.text.splitlines(keepends=True) if line.endswith("\n")]
 
-    def of(**wanted: str) -> list[dict[str, object]]:
-        return [line for line in lines() if wanted.items() <= line.items()]
+    def of(**fields: str) -> list[dict[str, object]]:
+        return [line for line in lines() if fields.items() <= line.items()]
 
     running.wait_until(lambda: of(event="occurrence.finished", job="heartbeat"), what="a heartbeat")
     assert running.stop() == 0

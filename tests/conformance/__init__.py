@@ -1,1 +1,1 @@
-"""Requirements → the tests that prove them, from the marks in the tests' own source."""
+"""List the tests that prove each requirement, from the marks in the source of the tests."""

@@ -1,4 +1,4 @@
-"""Test files → which test carries which @pytest.mark.req, without importing anything."""
+"""Find which test carries which @pytest.mark.req, without importing the test files."""
 
 import ast
 from collections import defaultdict
@@ -34,7 +34,7 @@ def _marks(body: list[ast.stmt], prefix: str, inherited: set[str]) -> Iterator[t
 
 
 def _assigned(body: list[ast.stmt]) -> Iterator[str]:
-    """`pytestmark = [pytest.mark.req("…")]`"""
+    """Read `pytestmark = [pytest.mark.req("…")]`."""
     for node in body:
         match node:
             case ast.Assign(targets=[ast.Name(id="pytestmark")], value=value):
@@ -42,7 +42,7 @@ def _assigned(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def _ids(expressions: Iterable[ast.expr]) -> Iterator[str]:
-    """Ids of every `….req(…)` in the expressions, those inside pytest.param included."""
+    """Return the ids of every `….req(…)` in the expressions, including those inside pytest.param."""
     for node in (node for expression in expressions for node in ast.walk(expression)):
         match node:
             case ast.Call(func=ast.Attribute(attr="req", value=ast.Attribute(attr="mark"))):

@@ -1,4 +1,4 @@
-"""Requirements and marks → docs/conformance.md, and what is wrong between the two."""
+"""Write docs/conformance.md from requirements and marks, and find where the two disagree."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -19,16 +19,26 @@ CHAPTERS = {
     "REC": "Recovery",
     "POL": "Polling scheduler",
     "OPS": "Operations",
+    "ADO": "Adoption",
+    "WRK": "Workflows",
+    "LIM": "Limits",
+    "API": "HTTP API",
+    "ALR": "Alerts",
+    "TEL": "Telemetry",
+    "CON": "Console",
+    "LAB": "The time lab",
+    "SCL": "Scale",
+    "PRF": "Proof",
 }
 
 
 def unproven(requirements: Iterable[Requirement], marks: Marks) -> list[str]:
-    """Promises we claim to keep and no test proves."""
+    """Return the ids of requirements that are marked as kept and that no test proves."""
     return [item.id for item in requirements if item.since and not marks.get(item.id)]
 
 
 def unknown(requirements: Iterable[Requirement], marks: Marks) -> dict[str, list[str]]:
-    """Marks that name no promise, with the tests that carry them."""
+    """Return the marks that name no requirement, with the tests that carry them."""
     ids = {item.id for item in requirements}
     return {id_: sorted(tests) for id_, tests in sorted(marks.items()) if id_ not in ids}
 
@@ -42,7 +52,7 @@ def _head(requirements: list[Requirement], marks: Marks) -> Iterator[str]:
     proven = [item for item in requirements if marks.get(item.id)]
     yield "# Conformance"
     yield ""
-    yield "Requirement → the tests that prove it. Written by `python -m tests.conformance`; do not edit."
+    yield "Tests by the requirement they prove. `python -m tests.conformance` writes this page; do not edit."
     yield ""
     yield (
         f"{len(requirements)} requirements, {len(kept)} kept, "

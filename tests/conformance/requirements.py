@@ -1,4 +1,4 @@
-"""docs/requirements.toml → the promises, in order."""
+"""Read the requirements from docs/requirements.toml, in order."""
 
 import tomllib
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def read(text: str) -> list[Requirement]:
 
 
 def requirement(id_: str, entry: dict[str, object]) -> Requirement:
-    """Either kept since a version, or planned; anything else is a mistake in the list."""
+    """A requirement is kept since a version, or planned; anything else is a mistake in the list."""
     match entry:
         case {"text": str(text), "since": str(since), **rest} if not rest:
             return Requirement(id_, text, since)

@@ -1,12 +1,12 @@
-"""Every test here may ask for a page."""
+"""Fixtures of the pages, for every test of the console."""
 
 import pytest
 
-from tests.console.pages import groups, pages, root, viewer
+from tests.console.fixtures import groups, pages, root, viewer
 
 __all__ = ["groups", "pages", "root", "viewer"]
 
 
 @pytest.fixture(autouse=True)
 def plain_pages(pages: None) -> None:
-    """Applied to all of them."""
+    """Apply `pages` to every test of the console."""

@@ -1,4 +1,4 @@
-"""Now → a fleet's whole history, made by SQL inside PostgreSQL: a million occurrences in about a minute."""
+"""Fill a big fleet with its history by SQL inside PostgreSQL: a million occurrences in about a minute."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -6,17 +6,17 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from jobs.models import Job, JobVersion, Task
-from occurrences.models import Attempt, Occurrence, TaskRun
-from recovery.models import Audit
+from punctual.jobs.models import Job, JobVersion, Task
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.operations.models import Audit
 from tests.console.ledgers import beats
 
-CHUNK = 100_000  # rows between two words of progress
+CHUNK = 100_000  # rows between two progress messages
 CONFIG = '{"mode": "parallel", "recovery": "execute_last", "overlap": "skip", "timezone": "UTC"}'
 DEFINITIONS = (
     # The busiest job and every tenth keep a day of their history: the rest of it is there to be pruned.
     """
-    INSERT INTO jobs_job (
+    INSERT INTO punctual_job (
         id, name, schedule, config, metadata, origin, version, enabled, created_at, updated_at)
     SELECT md5('job' || n)::uuid, 'fleet-job-' || lpad(n::text, 5, '0'), (n %% 60) || ' * * * *',
            CASE WHEN n = 1 OR n %% 10 = 3 THEN '{"retention": "1d"}' ELSE '{}' END::jsonb, '{}',
@@ -25,25 +25,25 @@ DEFINITIONS = (
     FROM generate_series(1, %(jobs)s) n
     """,
     """
-    INSERT INTO jobs_task (id, job_id, name, function, position, config, created_at, updated_at)
-    SELECT md5('task' || n)::uuid, md5('job' || n)::uuid, 'step', 'beat.importing.send', 0, '{}',
-           %(now)s, %(now)s
+    INSERT INTO punctual_task (id, job_id, name, function, position, config, created_at, updated_at)
+    SELECT md5('task' || n)::uuid, md5('job' || n)::uuid, 'step',
+           'punctual.beat.periodic_tasks.importer.send', 0, '{}', %(now)s, %(now)s
     FROM generate_series(1, %(jobs)s) n
     """,
     """
-    INSERT INTO jobs_jobversion (job_id, number, author, reason, after, created_at)
+    INSERT INTO punctual_jobversion (job_id, number, author, reason, after, created_at)
     SELECT md5('job' || n)::uuid, 1, 'ada', 'first', '{"schedule": "@hourly"}',
            %(now)s - interval '90 days'
     FROM generate_series(1, %(jobs)s) n
     """,
-    "UPDATE occurrences_cursor SET settled_until = %(now)s",
+    "UPDATE punctual_cursor SET settled_until = %(now)s",
     """
-    INSERT INTO recovery_audit (action, requested_by, reason, at, count, details, finished)
+    INSERT INTO punctual_audit (action, requested_by, reason, at, count, details, finished)
     SELECT 'replay', 'ada', 'the disk was replaced', %(now)s - n * interval '1 minute', 3, '{}', true
     FROM generate_series(1, %(jobs)s) n
     """,
     """
-    INSERT INTO occurrences_occurrence (
+    INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
         priority, config, overrides, args, instants, requested_by, request_reason, created_at,
         execution_timeout)
@@ -51,10 +51,10 @@ DEFINITIONS = (
         'pending', '', true, 'default', 0, %(config)s, '{}', '{}', 1, '', '', %(now)s, interval '1 hour'
     FROM (SELECT n, %(now)s + n * interval '360 milliseconds' AS at FROM generate_series(1, %(jobs)s) n) rows
     """,
-    "INSERT INTO occurrences_pool (name, size) VALUES ('default', 5000) ON CONFLICT DO NOTHING",
+    "INSERT INTO punctual_pool (name, size) VALUES ('default', 5000) ON CONFLICT DO NOTHING",
     # What is under way: every fiftieth is held by a worker, the others' messages wait in three queues.
     """
-    INSERT INTO occurrences_occurrence (
+    INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
         priority, config, overrides, args, instants, requested_by, request_reason, created_at, fired_at,
         started_at, execution_timeout)
@@ -64,7 +64,7 @@ DEFINITIONS = (
           FROM generate_series(1, %(jobs)s / 4) n) rows
     """,
     """
-    INSERT INTO occurrences_taskrun (
+    INSERT INTO punctual_taskrun (
         id, occurrence_id, task_id, position, state, reason, policy, attempts_made, snoozes, available_at,
         dispatched_at, claimed_by, claim_token, lease_until, heartbeat_at, started_at, error, fingerprint,
         resolution)
@@ -82,7 +82,7 @@ DEFINITIONS = (
 # dead letter, of one of two hundred errors.
 HISTORY = (
     """
-    INSERT INTO occurrences_occurrence (
+    INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
         priority, config, overrides, args, instants, requested_by, request_reason, created_at, fired_at,
         started_at, execution_timeout, finished_at, finalized_at, report)
@@ -97,7 +97,7 @@ HISTORY = (
           FROM generate_series(%(low)s::int, %(high)s) n) rows
     """,
     """
-    INSERT INTO occurrences_taskrun (
+    INSERT INTO punctual_taskrun (
         id, occurrence_id, task_id, position, state, reason, policy, attempts_made, snoozes, available_at,
         dispatched_at, claimed_by, started_at, finished_at, error, fingerprint, resolution)
     SELECT md5('run' || n)::uuid, md5('occ' || n)::uuid,
@@ -110,7 +110,7 @@ HISTORY = (
           FROM generate_series(%(low)s::int, %(high)s) n) rows
     """,
     """
-    INSERT INTO occurrences_attempt (
+    INSERT INTO punctual_attempt (
         id, run_id, number, state, worker, started_at, finished_at, error_type, error, traceback, log)
     SELECT md5('attempt' || n)::uuid, md5('run' || n)::uuid, 0,
         CASE WHEN n %% 10 = 1 THEN 'failed' ELSE 'success' END, 'worker-1@host', at,
@@ -136,7 +136,7 @@ def fill_big(
         for low in range(1, rows + 1, CHUNK):
             high = min(low + CHUNK - 1, rows)
             with transaction.atomic():
-                # Every foreign key is right by construction; looking each up takes half the time.
+                # Every foreign key is valid by construction; checking them would double the time.
                 cursor.execute("SET LOCAL session_replication_role = replica")
                 for statement in HISTORY:
                     cursor.execute(statement, {**values, "low": low, "high": high})

@@ -1,16 +1,15 @@
-"""A word → a whole ledger to look at: empty, small, broken, or full of odd names."""
+"""Fill a whole ledger to look at: empty, small, broken, or full of odd names."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from beat.models import Beat
-from execution.models import Worker
-from jobs.models import Job, JobVersion
-from occurrences.models import Cursor, Occurrence, Pool, TaskRun
-from occurrences.states import AttemptState, OccurrenceState, RunState
-from recovery.models import Action, Audit
-from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
+from punctual.execution.models import Process
+from punctual.jobs.models import Job, JobVersion
+from punctual.occurrences.models import Cursor, Occurrence, Pool, TaskRun
+from punctual.occurrences.states import AttemptState, OccurrenceState, RunState
+from punctual.operations.models import Audit, AuditedAction
+from tests.console.ledger_rows import make_attempt, make_job, make_occurrence, make_run, make_task
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 S, R, A = OccurrenceState, RunState, AttemptState
@@ -36,14 +35,14 @@ def empty(now: datetime) -> None:
 
 
 def one(now: datetime) -> None:
-    """The first job somebody made; nothing has run yet."""
+    """One job; nothing has run yet."""
     job = make_job("first-report", now - MINUTE, schedule="TZ=Europe/Berlin 0 2 * * *", origin="admin")
     make_task(job, "send")
     make_occurrence(job, now + 5 * HOUR, S.PENDING, config=CONFIG)
 
 
 def small(now: datetime) -> None:
-    """An afternoon of a healthy shop with the usual mishaps."""
+    """An afternoon of a healthy shop with a few failures."""
     beats(now)
     etl = make_job(
         "warehouse-etl",
@@ -89,17 +88,27 @@ def small(now: datetime) -> None:
     Pool.objects.get_or_create(name="default", defaults={"size": 20})
     for name, ago in (("worker-1@host", 1), ("worker-2@host", 3), ("worker-3@host", 400)):
         seen = now - ago * timedelta(seconds=1)
-        Worker.objects.update_or_create(name=name, defaults={"started_at": now - DAY, "seen_at": seen})
-    asked(now, Action.REPLAY, 1, "the disk was replaced", details={"of": str(live.pk), "part": "failed"})
-    asked(now, Action.PRUNE, 12_480, "before the move to the new host", requested_by="grace")
-    asked(now, Action.SKIP, 1, "")
+        Process.objects.update_or_create(
+            name=name, defaults={"kind": "worker", "started_at": now - DAY, "seen_at": seen}
+        )
+    asked(
+        now, AuditedAction.REPLAY, 1, "the disk was replaced", details={"of": str(live.pk), "part": "failed"}
+    )
+    asked(now, AuditedAction.PRUNE, 12_480, "before the move to the new host", requested_by="grace")
+    asked(now, AuditedAction.SKIP, 1, "")
     found = {"lost": 2, "stale": 0, "replaced": 0, "admitted": 1, "resent": 4, "asked": 1}
-    asked(now, Action.REAP, 8, "worker-3 was switched off", details={"job": None, "done": found})
+    asked(now, AuditedAction.REAP, 8, "worker-3 was switched off", details={"job": None, "done": found})
 
 
 def broken(now: datetime) -> None:
-    """What a bad night leaves behind: one job that cannot be planned, one that cannot run, dead letters."""
-    Beat.objects.create(name="web-9:4711", started_at=now - DAY, ticked_at=now - 10 * MINUTE, lag=timedelta())
+    """One job that cannot be planned, one that cannot run, and dead letters."""
+    Process.objects.create(
+        kind="beat",
+        name="web-9:4711",
+        started_at=now - DAY,
+        seen_at=now - 10 * MINUTE,
+        tick_duration=timedelta(),
+    )
     bad = make_job("nightly-import", now - DAY, schedule="99 * * * *")
     problem = "ChronexError: minute: 99 is out of range 0–59 (position 0)"
     Cursor.objects.update_or_create(job=bad, defaults={"settled_until": now, "problem": problem})
@@ -122,11 +131,18 @@ def broken(now: datetime) -> None:
     silent = make_occurrence(failing, now - 62 * MINUTE, S.RUNNING)
     make_run(silent, task, R.RUNNING, started_at=now - HOUR, claimed_by="worker-9@host", attempts_made=1,
              heartbeat_at=now - HOUR, lease_until=now - HOUR)  # fmt: skip
-    asked(now, Action.BACKFILL, 311, "the source was late", details={"job": "mail-digest"}, finished=False)
+    asked(
+        now,
+        AuditedAction.BACKFILL,
+        311,
+        "the source was late",
+        details={"job": "mail-digest"},
+        finished=False,
+    )
 
 
 def odd(now: datetime) -> None:
-    """Names nobody would choose, and somebody did."""
+    """Names with markup, other scripts and extreme lengths."""
     beats(now)
     names = [
         LONG[:200],
@@ -147,11 +163,13 @@ def odd(now: datetime) -> None:
                 run, 0, A.FAILED if dead else A.SUCCESS, traceback=TRACEBACK if dead else "", error=name
             )
         Pool.objects.get_or_create(name=name[:100], defaults={"size": 10 ** (2 * number)})
-        asked(now, Action.DLQ_PURGE, 10 ** (2 * number), name, requested_by=name, details={"job": name})
-    asked(now, Action.DLQ_REPLAY, 3, "倉庫のディスクを交換したため" * 30, requested_by="x" * 200)
+        asked(
+            now, AuditedAction.DLQ_PURGE, 10 ** (2 * number), name, requested_by=name, details={"job": name}
+        )
+    asked(now, AuditedAction.DLQ_REPLAY, 3, "倉庫のディスクを交換したため" * 30, requested_by="x" * 200)
     asked(
         now,
-        Action.CANCEL,
+        AuditedAction.CANCEL,
         1,
         "الملف الخطأ؛ " * 30,
         requested_by="ليلى",
@@ -170,14 +188,19 @@ FILLERS: dict[str, Callable[[datetime], None]] = {
 
 
 def beats(now: datetime) -> None:
-    """Two; called again, the same two."""
+    """Two beats; the same two on a second call."""
     for number in (1, 2):
-        facts = {"started_at": now - DAY, "ticked_at": now, "lag": timedelta(milliseconds=12 * number)}
-        Beat.objects.update_or_create(name=f"web-{number}:471{number}", defaults=facts)
+        facts = {
+            "kind": "beat",
+            "started_at": now - DAY,
+            "seen_at": now,
+            "tick_duration": timedelta(milliseconds=12 * number),
+        }
+        Process.objects.update_or_create(name=f"web-{number}:471{number}", defaults=facts)
 
 
-def asked(now: datetime, action: Action, count: int, reason: str, **facts: Any) -> None:
-    """A line of the audit."""
+def asked(now: datetime, action: AuditedAction, count: int, reason: str, **facts: Any) -> None:
+    """An audit entry."""
     defaults = {"requested_by": "ada", "details": {}, "at": now, "finished": True}
     Audit.objects.create(action=action, count=count, reason=reason[:500], **(defaults | facts))
 
@@ -199,7 +222,7 @@ def versions(job: Job, now: datetime) -> None:
 
 
 def story(one: Occurrence, tasks: list[Any], *, failing: bool) -> None:
-    """Three runs; `load` needs two attempts, and in vain where the occurrence failed."""
+    """Three runs; `load` has two attempts, which both fail if the occurrence failed."""
     start = one.started_at or one.run_at
     end = one.finished_at or start
     for task in tasks:

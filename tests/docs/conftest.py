@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.registry import registry
-from schedules.registry import _KINDS
+from punctual.jobs.declaration.registry import registry
+from punctual.schedules.kinds import _KINDS
 from tests.harness import Harness
 
 
 @pytest.fixture
 def harness(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
-    monkeypatch.setattr("schedules.registry._KINDS", dict(_KINDS))  # a page may register its own kind
+    monkeypatch.setattr("punctual.schedules.kinds._KINDS", dict(_KINDS))  # a page may register its own kind
     harness = Harness()
     harness.lose_messages()
     with registry.isolated():

@@ -1,4 +1,4 @@
-"""Markdown files of the project → their code blocks, inline code, tables, links and headings."""
+"""Read code blocks, inline code, tables, links and headings from the Markdown files of the project."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class Page:
         return {slug(title) for title in HEADING.findall(self.prose)}
 
     def table(self, heading: str) -> list[list[str]]:
-        """The rows of the first table under a heading, as plain cells."""
+        """Return the rows of the first table under a heading, as plain cells."""
         rest = self.prose.split(f" {heading}\n", 1)[1]
         section = re.split(r"^#{1,6} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
         lines = [line for line in section.splitlines() if line.startswith("|")]
@@ -68,7 +68,7 @@ def cells(line: str) -> list[str]:
 
 
 def slug(title: str) -> str:
-    """A heading's anchor as code hosts make it."""
+    """Return the anchor that GitHub makes for a heading."""
     return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 

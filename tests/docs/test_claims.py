@@ -1,34 +1,34 @@
-"""What the documentation says exists, exists: tests, commands, settings, options, metrics, indexes."""
+"""Tests, commands, settings, options, metrics and indexes that the documentation names exist."""
 
 import ast
 import re
 import runpy
+from dataclasses import fields
+from datetime import timedelta
+from importlib.util import find_spec
 
 import pytest
+from django.apps import apps
 from django.core.management import BaseCommand, get_commands, load_command_class
 
-from console.metrics import exposition
-from jobs import Context, Job
-from jobs.config import KEYS, TASK_KEYS, Config
-from jobs.events import Event
-from jobs.registry import registry
-from jobs.retry import Retry
-from occurrences.models import Attempt, Cursor, Occurrence, TaskRun
+import punctual
+from punctual import Context, Job
+from punctual.conf import Settings
+from punctual.console.status.metrics import render_metrics
+from punctual.jobs.config.bounded_duration import format_duration
+from punctual.jobs.config.cascade import Config
+from punctual.jobs.config.keys import KEYS, TASK_KEYS
+from punctual.jobs.config.retry import Retry
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.events import Event
+from punctual.occurrences.models import Attempt, Cursor, Occurrence, TaskRun
+from tests.architecture.source import FLOW
 from tests.docs.markdown import ROOT, Page, page, pages
 from tests.harness import START, Harness
 
 ENVIRONMENT_FILES = ("environment.py", "settings.py", "wsgi.py")
 READER = re.compile(r"(env|os\.environ)\.(get|setdefault)|(environment\.)?(flag|number|words|span)")
 NAME = re.compile(r"[A-Z][A-Z_]+")
-ALSO_DOTTED = {
-    "jobs.testing",
-    "jobs.trigger_job",
-    "jobs.pause_job",
-    "jobs.trigger",
-    "occurrences.cancel_occurrence",
-    "occurrences.replay_occurrence",
-    "occurrences.resolve_taskrun",
-}  # permissions and functions
 LOCAL = re.compile(r"[\w./-]+$")
 
 
@@ -46,7 +46,7 @@ def test_links_lead_somewhere(page: Page) -> None:
 def test_files_and_tests_named_in_text_exist(page: Page) -> None:
     for code in page.inline_code:
         path, _, test = code.partition("::")
-        if LOCAL.match(path) and path.startswith("tests/"):
+        if LOCAL.match(path) and path.startswith(("tests/", "benchmarks/", *(f"{room}/" for room in FLOW))):
             assert (ROOT / path).exists(), code
             assert not test or f"def {test}(" in (ROOT / path).read_text(), code
 
@@ -61,7 +61,7 @@ def test_commands_and_targets_exist(page: Page) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.path)
-def test_no_page_names_a_place_on_somebody_s_machine(page: Page) -> None:
+def test_no_page_names_a_path_of_a_developers_machine(page: Page) -> None:
     assert not re.search(r"/(root|home|work)/", page.text)
 
 
@@ -79,10 +79,10 @@ def test_every_setting_of_the_cascade_is_listed_with_its_default() -> None:
 
 
 def test_everything_a_task_is_told_is_listed() -> None:
-    rows = page("docs/concepts.md").table("What a task is told")
+    rows = page("docs/concepts.md").table("The context of a task")
     listed = {name.partition("(")[0].strip("` ") for row in rows for name in row[0].split(",")}
     told = {name for name in dir(Context) if not name.startswith("_")} | set(Context.__dataclass_fields__)
-    assert listed == told - {"line", "look_back"}
+    assert listed == told - {"channel", "read_previous_run"}
 
 
 def test_every_environment_variable_is_listed() -> None:
@@ -90,8 +90,19 @@ def test_every_environment_variable_is_listed() -> None:
     assert sorted(row[0] for row in rows) == sorted(environment_variables())
 
 
+def test_every_key_of_punctual_is_listed_with_its_default() -> None:
+    rows = {row[0]: row[1] for row in page("docs/operations.md").table("The setting PUNCTUAL")}
+    assert rows == {field.name: default_text(field.default) for field in fields(Settings)}
+
+
+def default_text(value: object) -> str:
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    return "none" if value is None else str(value)
+
+
 def environment_variables() -> set[str]:
-    """The names that the composition root reads."""
+    """Return the names of the variables that `scheduler_project` reads."""
     names: set[str] = set()
     for file in ENVIRONMENT_FILES:
         for node in ast.walk(ast.parse((ROOT / "scheduler_project" / file).read_text())):
@@ -116,7 +127,7 @@ def django_options() -> set[str]:
 
 @pytest.mark.django_db
 def test_every_metric_is_listed_with_its_kind() -> None:
-    text = exposition(START).decode()
+    text = render_metrics(START).decode()
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     rows = {row[0].partition("{")[0]: row[1] for row in page("docs/operations.md").table("Metrics")}
     assert rows == kinds
@@ -126,7 +137,22 @@ def test_every_metric_is_listed_with_its_kind() -> None:
 def test_events_named_in_text_exist(page: Page) -> None:
     owners = {event.partition(".")[0] for event in Event}
     named = {code for code in page.inline_code if re.fullmatch(r"[a-z]+\.[a-z_]+", code)}
-    assert {code for code in named if code.partition(".")[0] in owners} - ALSO_DOTTED <= {*Event}
+    assert {code for code in named if code.partition(".")[0] in owners} <= {*Event}
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.path)
+def test_permissions_and_functions_named_in_text_exist(page: Page) -> None:
+    named = {code for code in page.inline_code if re.fullmatch(r"punctual\.[a-z_]+", code)}
+    permissions = {
+        f"{model._meta.app_label}.{codename}"
+        for model in apps.get_app_config("punctual").get_models()
+        for codename in [
+            *(f"{verb}_{model._meta.model_name}" for verb in model._meta.default_permissions),
+            *(codename for codename, _ in model._meta.permissions),
+        ]
+    }
+    known = permissions | {f"punctual.{name}" for name in punctual.__all__}
+    assert {name for name in named - known if find_spec(name) is None} == set()
 
 
 @pytest.mark.parametrize("model", [Cursor, Occurrence, TaskRun, Attempt])
@@ -155,7 +181,7 @@ def noop(ctx: object) -> None: ...
 
 def test_the_demo_has_five_jobs() -> None:
     with registry.isolated():
-        runpy.run_path(str(ROOT / "demo/jobs.py"))
+        runpy.run_path(str(ROOT / "examples/demo/jobs.py"))
         assert len(registry.jobs) == 5
 
 

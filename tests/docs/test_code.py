@@ -1,4 +1,4 @@
-"""Every Python block of the documentation runs; what a page shows to happen, happens."""
+"""Every Python block of the documentation runs, with the results that its page describes."""
 
 import shlex
 from dataclasses import replace
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from jobs.registry import registry
-from occurrences.models import Occurrence, TaskRun
+from punctual.jobs.declaration.registry import registry
+from punctual.occurrences.models import Occurrence, TaskRun
 from tests.docs.markdown import Page, page, pages
 from tests.docs.snippets import run
 from tests.harness import Harness, states_of
@@ -51,7 +51,9 @@ def test_the_tutorial_s_dead_letter_is_replayed_once_its_function_is_mended(harn
     harness.live(seconds=45)
     key = f"{names['book'].__module__}.{names['book'].__qualname__}"
     registry.functions[key] = replace(registry.functions[key], call=lambda ctx: ctx.logger.info("booked"))
-    box = next(block for block in page("docs/tutorial.md").blocks_in("sh") if "manage.py dlq" in block.text)
+    box = next(
+        block for block in page("docs/tutorial.md").blocks_in("sh") if "manage.py punctual dlq" in block.text
+    )
     for line in box.text.splitlines():
         if "manage.py" in line:
             call_command(*shlex.split(line.partition("manage.py ")[2]))
@@ -65,8 +67,10 @@ def test_the_tutorial_s_dead_letter_is_replayed_once_its_function_is_mended(harn
 
 
 def tutorial_commands() -> list[Any]:
-    """The `manage.py jobs …` lines, as words."""
-    box = next(block for block in page("docs/tutorial.md").blocks_in("sh") if "manage.py jobs" in block.text)
+    """Return the arguments of the `manage.py punctual jobs …` lines."""
+    box = next(
+        block for block in page("docs/tutorial.md").blocks_in("sh") if "manage.py punctual jobs" in block.text
+    )
     lines = [line.partition("manage.py ")[2] for line in box.text.splitlines() if "manage.py" in line]
     return [pytest.param(line.split(), id=line) for line in lines]
 

@@ -1,4 +1,4 @@
-"""The compose file, the image and the health check fit the project; no engine is needed to see that."""
+"""The compose file, the image and the health check match the project. No container engine is needed."""
 
 import importlib.util
 import re
@@ -14,8 +14,9 @@ import yaml
 from celery.bin.celery import celery
 from django.core.management import get_commands
 
-from beat import heartbeat
-from jobs.clock import database_now
+from punctual.execution.models import Process
+from punctual.execution.supervision import presence
+from punctual.jobs.clock import database_now
 from tests.architecture.source import FLOW
 from tests.docs.markdown import ROOT
 from tests.docs.test_claims import environment_variables
@@ -100,7 +101,7 @@ def test_only_this_machine_reaches_the_published_ports() -> None:
 
 def test_the_image_holds_every_package_and_runs_without_root() -> None:
     copied = {line.split()[0].rstrip("/") for line in dockerfile("COPY")}
-    assert {*FLOW, "demo", "manage.py", "requirements/production.txt"} <= copied
+    assert {*FLOW, "punctual", "examples", "manage.py", "requirements/production.txt"} <= copied
     assert all((ROOT / name).exists() for name in copied if not name.startswith("--from"))
     assert dockerfile("USER") == ["punctual"]
     assert dockerfile("CMD")[0].startswith('["gunicorn", ')
@@ -130,11 +131,11 @@ def healthcheck() -> Iterator[ModuleType]:
 @pytest.mark.django_db
 def test_a_beat_is_healthy_while_its_own_host_ticks(healthcheck: ModuleType) -> None:
     now = database_now()
-    heartbeat.sign_in("elsewhere:1", now)
+    presence.sign_in("elsewhere:1", Process.Kind.BEAT, now=now)
     assert healthcheck.main("beat") == "no beat of this host has signed in"
-    heartbeat.sign_in(f"{socket.gethostname()}:7", now)
+    presence.sign_in(f"{socket.gethostname()}:7", Process.Kind.BEAT, now=now)
     assert healthcheck.main("beat") == 0
-    heartbeat.tick_done(f"{socket.gethostname()}:7", started=now, now=now - timedelta(seconds=45))
+    presence.renew(f"{socket.gethostname()}:7", Process.Kind.BEAT, now=now - timedelta(seconds=45))
     assert healthcheck.main("beat") == "last tick 45 s ago"
 
 

@@ -1,4 +1,4 @@
-"""Every diagram of the documentation is drawn, whole, from the text that stands there."""
+"""Every diagram of the documentation is drawn completely from its Mermaid text."""
 
 import re
 from html import unescape
@@ -7,7 +7,7 @@ import pytest
 from pymdownx.superfences import SuperFencesException
 
 from docs.drawing.fence import draw, fence
-from occurrences import states
+from punctual.occurrences import states
 from tests.docs.markdown import ROOT
 
 FENCE = re.compile(r"```mermaid\n(.*?)```", re.DOTALL)
@@ -20,7 +20,7 @@ EDGES = re.compile(r"-->>|->>|-->|-\.->")
 
 
 def words(drawing: str) -> str:
-    """What is written in it, line breaks undone."""
+    """Return the texts of a drawing, with wrapped lines joined."""
     return " ".join(unescape(part) for part in re.findall(r"<text[^>]*>([^<]*)</text>", drawing))
 
 

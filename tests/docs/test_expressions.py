@@ -1,12 +1,12 @@
-"""Every schedule text of the documentation parses, in boxes and in running text."""
+"""Every schedule text of the documentation parses, in code blocks and in running text."""
 
 import re
 from datetime import UTC, datetime
 
 import pytest
 
-import schedules
-from schedules.chronex.options import KEYS
+from punctual import schedules
+from punctual.schedules.chronex.options import KEYS
 from tests.docs.markdown import page, pages
 
 REFERENCE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,4 +51,4 @@ def test_every_option_is_in_the_table() -> None:
 
 def test_every_kind_is_shown() -> None:
     text = page("docs/expressions.md").text
-    assert [kind for kind in schedules.kinds() if kind != "chronex" and f"\n{kind}:" not in text] == []
+    assert [kind for kind in schedules.kind_names() if kind != "chronex" and f"\n{kind}:" not in text] == []

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules ask for metrics that exist, with labels that exist."""
+"""The dashboard and the alert rules query metrics and labels that exist."""
 
 import json
 import re
@@ -9,10 +9,10 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from beat.models import Beat
-from console.metrics import exposition
-from occurrences.models import Cause
-from tests.console.rows import make_attempt, make_job, make_occurrence, make_run, make_task
+from punctual.console.status.metrics import render_metrics
+from punctual.execution.models import Process
+from punctual.occurrences.models import Cause
+from tests.console.ledger_rows import make_attempt, make_job, make_occurrence, make_run, make_task
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-4")]
 
@@ -22,12 +22,12 @@ METRIC = re.compile(r"\bscheduler_\w+")
 
 @pytest.fixture
 def exposed(now: datetime) -> dict[str, set[str]]:
-    """Name of every sample → its labels."""
+    """Return the labels of every sample by its name."""
     job = make_job("etl", now)
     one = make_occurrence(job, now, cause=Cause.RECOVERY, config={"recovery": "execute_last"})
     make_attempt(make_run(one, make_task(job)))
-    Beat.objects.create(name="b", started_at=now, ticked_at=now, lag=timedelta())
-    families = text_string_to_metric_families(exposition(now + timedelta(minutes=1)).decode())
+    Process.objects.create(kind="beat", name="b", started_at=now, seen_at=now, tick_duration=timedelta())
+    families = text_string_to_metric_families(render_metrics(now + timedelta(minutes=1)).decode())
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
 

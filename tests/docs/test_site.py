@@ -1,4 +1,4 @@
-"""The site holds every page, and builds without a warning."""
+"""The site contains every page and builds without a warning."""
 
 import re
 import subprocess
@@ -37,5 +37,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert "fonts.googleapis" not in text
     for page, count in (("states", 2), ("architecture", 2)):
         text = (tmp_path / page / "index.html").read_text()
-        assert text.count('<svg class="diagram"') == count, "drawn while building, not by somebody's script"
+        assert text.count('<svg class="diagram"') == count, (
+            "drawn while building, not by a script in the browser"
+        )
         assert "-->" not in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL), "no diagram is left as text"

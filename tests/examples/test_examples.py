@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.registry import registry
+from punctual.jobs.declaration.registry import registry
 from tests.harness import Harness
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.req("OPS-1")]
@@ -45,7 +45,7 @@ def test_basic_runs_at_each_tenth_minute(harness: Harness, example: Any) -> None
     assert set(harness.finished("refresh_prices")) == {"completed"}
 
 
-def test_parallel_goes_on_beside_a_failure_and_reports_it(harness: Harness, example: Any) -> None:
+def test_parallel_continues_after_a_failure_and_reports_it(harness: Harness, example: Any) -> None:
     module = example("parallel")
     harness.start_at("2026-03-28T01:59:30Z")
     harness.live(minutes=2, step=30)
@@ -58,11 +58,13 @@ def test_parallel_goes_on_beside_a_failure_and_reports_it(harness: Harness, exam
     }
 
 
-def test_recovery_makes_up_for_what_is_recent_enough(harness: Harness, example: Any) -> None:
+def test_recovery_runs_the_recent_hours_and_records_the_others_as_missed(
+    harness: Harness, example: Any
+) -> None:
     module = example("recovery")
     harness.start_at("2026-03-28T00:30:00Z")
     harness.tick()
-    harness.pass_time(hours=8)  # nobody ticked meanwhile
+    harness.pass_time(hours=8)  # no beat ticked meanwhile
     harness.live(minutes=2, step=10)
     states = harness.states("hourly-billing")
     assert len(module.billed) == 3, states

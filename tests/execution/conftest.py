@@ -1,4 +1,4 @@
-"""A job of two tasks, an empty broker, and one nobody answers at."""
+"""Fixtures: a job of two tasks, an empty broker, and brokers and result stores that are down."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ import pytest
 from celery import current_app
 from kombu import pools
 
-from execution import posting
-from jobs.models import Job, Task
-from jobs.registry import Registry, registry
+from punctual.execution.broker import redis
+from punctual.jobs.declaration.registry import Registry, registry
+from punctual.jobs.models import Job, Task
 from tests.harness import Harness
-from tests.occurrences.ledger import a_job, a_task, saved
+from tests.occurrences.factories import a_job, a_task, saved
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -52,20 +52,20 @@ def queue() -> Iterator[Harness]:
 @pytest.fixture
 def on_redis() -> None:
     with current_app.producer_or_acquire() as producer:
-        if not posting.usable(producer):
+        if not redis.can_push(producer):
             pytest.skip("another broker")
 
 
 @contextmanager
 def broker_down() -> Iterator[None]:
-    with nobody_listens() as address, configured(broker_url=address):
+    with closed_port() as address, configured(broker_url=address):
         yield
 
 
 @contextmanager
 def redis_down() -> Iterator[None]:
-    """Broker and result store are one server in most installations, and go down together."""
-    with nobody_listens() as address, configured(broker_url=address, result_backend=address):
+    """Broker and result store are down: in most installations they are one server."""
+    with closed_port() as address, configured(broker_url=address, result_backend=address):
         yield
 
 
@@ -73,15 +73,15 @@ def redis_down() -> Iterator[None]:
 def result_store_down() -> Iterator[None]:
     impatient = {"retry_policy": {"max_retries": 1, "interval_start": 0, "interval_max": 0.1}}
     with (
-        nobody_listens() as address,
+        closed_port() as address,
         configured(result_backend=address, result_backend_transport_options=impatient),
     ):
         yield
 
 
 @contextmanager
-def nobody_listens() -> Iterator[str]:
-    """A port that is taken but not listened at: every connection is refused at once."""
+def closed_port() -> Iterator[str]:
+    """The address of a port that is bound without a listener: every connection is refused at once."""
     with socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"redis://127.0.0.1:{taken.getsockname()[1]}/0"
@@ -101,7 +101,7 @@ def configured(**settings: object) -> Iterator[None]:
 
 
 def forget_connections(app: Any) -> None:
-    """Celery keeps its pools and its result store until told otherwise."""
+    """Drop the pools and the result store that Celery caches."""
     pools.reset()
     app._pool = app.amqp._producer_pool = app._backend_cache = None
     vars(app._local).pop("backend", None)

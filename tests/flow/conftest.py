@@ -1,10 +1,10 @@
-"""A harness on an empty broker, and an empty registry for the jobs a story declares."""
+"""A harness with an empty broker, and an empty registry for the jobs of a test."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from jobs.registry import Registry, registry
+from punctual.jobs.declaration.registry import Registry, registry
 from tests.harness import Harness
 
 

@@ -1,9 +1,8 @@
-"""A step number → the process dies there: at that SQL statement, or at that word to the broker.
+"""Let a process die at its n-th step: at an SQL statement, or before or after a command to the broker.
 
-What a process had not committed is rolled back, as the server does when it loses the connection. What
-it had said to the broker was said. A word to the broker counts twice: death before it, and after it.
-Only what changes something is a step, commits included: death before a mere question, or between two
-of them, leaves behind what death before the next step does.
+What the process had not committed is rolled back, as the server does when it loses the connection; commands
+that it had sent to the broker stay sent. Only writes and commits are steps: a death before a read has the
+same effect as a death before the next write.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,18 +17,19 @@ from redis.connection import AbstractConnection
 
 from tests.execution.conftest import forget_connections
 
-QUESTIONS = ("SELECT", "SAVEPOINT", "ROLLBACK")  # and not RELEASE SAVEPOINT: inside a test's own, a commit
-WORDS = (b"LPUSH", b"RPUSH", b"ZADD", b"INCR", b"SET")  # messages, and what a chord counts with
+# RELEASE SAVEPOINT is a step: inside the transaction of a test it is a commit.
+READS = ("SELECT", "SAVEPOINT", "ROLLBACK")
+COMMANDS = (b"LPUSH", b"RPUSH", b"ZADD", b"INCR", b"SET")  # messages and the counters of chords
 Execute = Callable[[str, Any, bool, dict[str, Any]], Any]
 
 
 class Crash(BaseException):
-    """Not an Exception: nobody handles the death of his own process."""
+    """Not an Exception: no handler in the code may catch it."""
 
 
 @dataclass
 class Steps:
-    """Counts them, and ends the process at one."""
+    """Count the steps and let the process die at step `fatal`."""
 
     fatal: int
     taken: list[str] = field(default_factory=list)
@@ -37,14 +37,14 @@ class Steps:
 
     def step(self, what: str) -> None:
         if self.crashed:
-            return  # what the dying process rolls back is the server's doing
+            return  # the server does the rollback
         self.taken.append(what)
         if len(self.taken) == self.fatal:
             self.crashed = True
             raise Crash(what)
 
     def statement(self, execute: Execute, sql: str, params: Any, many: Any, context: Any) -> Any:
-        if not sql.lstrip().startswith(QUESTIONS):
+        if not sql.lstrip().startswith(READS):
             self.step(sql)
         return execute(sql, params, many, context)
 
@@ -53,19 +53,19 @@ class Steps:
 def dying_at(number: int) -> Iterator[Steps]:
     """Run the body until its step `number`, or to its end when it has fewer."""
     steps = Steps(number)
-    said: Any = AbstractConnection.send_packed_command
+    send: Any = AbstractConnection.send_packed_command
 
-    def say(self: Any, command: Any, *args: Any, **kwargs: Any) -> Any:
-        if not any(word in bytes(part) for part in command for word in WORDS):
-            return said(self, command, *args, **kwargs)
-        steps.step("before a word to the broker")
-        answer = said(self, command, *args, **kwargs)
-        steps.step("after a word to the broker")
+    def send_or_die(self: Any, command: Any, *args: Any, **kwargs: Any) -> Any:
+        if not any(name in bytes(part) for part in command for name in COMMANDS):
+            return send(self, command, *args, **kwargs)
+        steps.step("before a command to the broker")
+        answer = send(self, command, *args, **kwargs)
+        steps.step("after a command to the broker")
         return answer
 
     with pytest.MonkeyPatch.context() as patch, suppress(Crash):
-        patch.setattr(AbstractConnection, "send_packed_command", say)
+        patch.setattr(AbstractConnection, "send_packed_command", send_or_die)
         with connection.execute_wrapper(steps.statement):
             yield steps
     if steps.crashed:
-        forget_connections(current_app)  # they died with the process, in the middle of a word perhaps
+        forget_connections(current_app)  # they died with the process, perhaps in the middle of a command

@@ -1,9 +1,8 @@
-"""kill -9 of a beat at every single step of a tick: the ledger ends as if nothing had happened.
+"""A beat that is killed at any step of a tick leaves the same ledger in the end.
 
-The tick under test dies before its k-th SQL statement, or before or after its k-th word to the
-broker, for every k there is. Another beat ticks at the same moment and later, workers work; the end
-must equal that of a run in which nobody died. Each k starts from the same rows: a savepoint brings
-them back.
+The tick under test dies before its k-th SQL statement, or before or after its k-th command to the broker, for
+every k. Another beat ticks at the same time and later, and workers work; the ledger must end as it does
+without a crash. Each k starts from the same rows: a savepoint restores them.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,17 +13,18 @@ import pytest
 from celery import current_app
 from django.db import connection, transaction
 
-from execution.outcome import Ending, Result
-from execution.report import Report, report
-from jobs import Context, Job, Retry, control
-from jobs.registry import registry
-from occurrences.models import Attempt, Occurrence, Pool, TaskRun
+from punctual import Context, Job, Retry
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import Report, report
+from punctual.jobs import control
+from punctual.jobs.declaration.registry import registry
+from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun
 from tests.flow.faults import dying_at
 from tests.harness import Harness, at_the_hour
 
 Story = Callable[[Harness], None]
 Ledger = dict[str, Any]
-FEWEST_STEPS = 3  # of a tick that has anything to do: fewer would mean that the faults miss their target
+FEWEST_STEPS = 3  # of a tick with work to do: fewer would mean that the faults do not reach it
 MOST_STEPS = 400
 
 effects: list[tuple[str, str, int]] = []
@@ -41,7 +41,7 @@ def just_before_the_hour(harness: Harness) -> None:
 
 
 def an_active_one_and_another_due(harness: Harness) -> None:
-    """The first of two hours was fired and nobody has worked on it yet."""
+    """The first of two hours was fired, and no worker has claimed it yet."""
     at_the_hour(harness)
     harness.pass_time(minutes=59, seconds=30)
     harness.tick()
@@ -131,7 +131,7 @@ def edited(harness: Harness) -> None:
     Job("job", "0 * * * *").task(step)
     harness.sync()
     harness.tick()
-    edit = "UPDATE jobs_job SET schedule = '*/20 * * * * *', updated_at = %s"
+    edit = "UPDATE punctual_job SET schedule = '*/20 * * * * *', updated_at = %s"
     with connection.cursor() as cursor:
         cursor.execute(edit, [harness.pass_time(seconds=1)])
 
@@ -151,7 +151,7 @@ STORIES = [
 ]
 
 
-# -- the verdict -----------------------------------------------------------------------------------
+# -- the comparison -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def harness(db: None) -> Iterator[Harness]:
 
 
 def ledger() -> Ledger:
-    """Every row that says what happened, without the moments at which it did."""
+    """Every row that records what happened, without its times."""
     occurrences = Occurrence.objects.order_by("job__name", "scheduled_for", "id")
     runs = TaskRun.objects.order_by("occurrence__job__name", "occurrence__scheduled_for", "position")
     attempts = Attempt.objects.order_by("run__occurrence__job__name", "run_id", "number")
@@ -176,8 +176,8 @@ def ledger() -> Ledger:
     }
 
 
-def others_go_on(harness: Harness) -> None:
-    """Another beat at the same moment, then ticks and work until every wait of the platform is over."""
+def run_other_processes(harness: Harness) -> None:
+    """Tick as another beat at the same time, then tick and work until every grace period has passed."""
     harness.tick()
     harness.work()
     for seconds in (6, 31, 6):
@@ -186,21 +186,21 @@ def others_go_on(harness: Harness) -> None:
         harness.work()
 
 
-def lived_through(harness: Harness, fatal: int) -> tuple[bool, Ledger]:
-    """Die at that step, if the tick has so many; let the others go on; look; undo all of it."""
+def ledger_after_crash(harness: Harness, fatal: int) -> tuple[bool, Ledger]:
+    """Die at that step, let the other processes continue, read the ledger, and roll everything back."""
     now, queued = harness.now, messages()
     before = transaction.savepoint()
     effects.clear()
     with dying_at(fatal) as steps:
         harness.tick()
-    # Blocks without a savepoint of their own ask the outermost one to roll back, which here is the test's.
+    # Blocks without their own savepoint mark the outermost one for rollback, which is the test's.
     transaction.set_rollback(False)
-    others_go_on(harness)
+    run_other_processes(harness)
     found = ledger()
     transaction.savepoint_rollback(before)
     harness.now = now
     harness.lose_messages()
-    put_back(queued)
+    restore_messages(queued)
     return steps.crashed, found
 
 
@@ -209,7 +209,7 @@ def messages() -> list[bytes]:
         return list(client.lrange("default", 0, -1))
 
 
-def put_back(queued: list[bytes]) -> None:
+def restore_messages(queued: list[bytes]) -> None:
     if queued:
         with broker() as client:
             client.rpush("default", *queued)
@@ -230,11 +230,11 @@ def test_a_beat_that_dies_at_any_step_of_a_tick_changes_nothing_in_the_end(
     harness: Harness, story: Story
 ) -> None:
     story(harness)
-    _, undisturbed = lived_through(harness, fatal=0)
+    _, undisturbed = ledger_after_crash(harness, fatal=0)
     assert undisturbed["occurrences"]
     deaths = 0
     while deaths < MOST_STEPS:
-        crashed, found = lived_through(harness, fatal=deaths + 1)
+        crashed, found = ledger_after_crash(harness, fatal=deaths + 1)
         assert found == undisturbed, f"after a death at step {deaths + 1}"
         if not crashed:
             break

@@ -1,14 +1,14 @@
-"""Many short runs due at once share messages; what the ledger says of each does not change."""
+"""Short runs that are due at once share messages; the ledger records each of them as usual."""
 
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from execution.models import Pace
-from execution.pace import ENOUGH
-from jobs import Context, Job
-from occurrences.models import Attempt, Occurrence, TaskRun
+from punctual import Context, Job
+from punctual.execution.broker.pace import MIN_CALLS
+from punctual.execution.models import Pace
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from tests.harness import Harness
 
 JOBS = 40
@@ -23,7 +23,7 @@ def declare(call: Any, **options: Any) -> None:
 
 
 def messages(harness: Harness) -> list[int]:
-    """How many runs each message since the last call carried."""
+    """The number of runs in each message since the last call."""
     sizes = [len(args[0]) for _, args in harness.received]
     harness.received.clear()
     return sizes
@@ -33,23 +33,23 @@ def minutes(harness: Harness, count: int) -> None:
     harness.live(step=60, minutes=count)
 
 
-def prove(harness: Harness) -> None:
-    """Let every task be called often enough."""
+def make_tasks_short(harness: Harness) -> None:
+    """Run every task often enough to count as short."""
     harness.now = harness.now.replace(second=0)
     harness.sync()
     harness.tick()
-    minutes(harness, ENOUGH)
+    minutes(harness, MIN_CALLS)
 
 
-def test_first_runs_go_alone_and_short_ones_share_messages_then(harness: Harness) -> None:
+def test_first_runs_are_sent_alone_and_short_ones_share_messages_afterwards(harness: Harness) -> None:
     declare(noop)
-    prove(harness)
+    make_tasks_short(harness)
     assert set(messages(harness)) == {1}
     minutes(harness, 1)
     assert messages(harness) == [5] * 8, "forty runs over eight slots"
     assert Pace.objects.count() == JOBS
     assert Counter(Occurrence.objects.values_list("state", flat=True)) == {
-        "completed": JOBS * (ENOUGH + 1),
+        "completed": JOBS * (MIN_CALLS + 1),
         "pending": JOBS,
     }
     assert set(Attempt.objects.values_list("state", "number")) == {("success", 0)}
@@ -57,19 +57,19 @@ def test_first_runs_go_alone_and_short_ones_share_messages_then(harness: Harness
 
 
 @pytest.mark.parametrize("reason", ["opted out", "transactional"])
-def test_what_must_not_share_a_message_does_not(harness: Harness, reason: str) -> None:
+def test_runs_that_must_not_share_a_message_are_sent_alone(harness: Harness, reason: str) -> None:
     for number in range(JOBS):
         job = Job(f"job {number}", "* * * * *")
         if reason == "opted out":
             job.task(name="step", bundle=False)(noop)
         else:
             job.task(name="step", transactional=True)(noop)
-    prove(harness)
+    make_tasks_short(harness)
     minutes(harness, 2)
     assert set(messages(harness)) == {1}
 
 
-def test_a_task_that_is_suddenly_slow_delays_nobody_and_goes_alone_from_then_on(harness: Harness) -> None:
+def test_a_task_that_becomes_slow_delays_no_other_run_and_is_sent_alone_afterwards(harness: Harness) -> None:
     slow: list[str] = []
 
     def call(ctx: Context) -> None:
@@ -77,23 +77,23 @@ def test_a_task_that_is_suddenly_slow_delays_nobody_and_goes_alone_from_then_on(
             harness.pass_time(seconds=10)
 
     declare(call)
-    prove(harness)
+    make_tasks_short(harness)
     messages(harness)
     slow.append("job 7")
     harness.pass_time(minutes=1)
     harness.tick()
     harness.work()
     sizes = messages(harness)
-    assert sum(sizes) > JOBS, "those behind the slow one were sent again"
+    assert sum(sizes) > JOBS, "the runs after the slow one were sent again"
     assert Counter(TaskRun.objects.values_list("state", "attempts_made")) == {
-        ("success", 1): JOBS * (ENOUGH + 1)
+        ("success", 1): JOBS * (MIN_CALLS + 1)
     }
 
 
-def test_a_worker_that_is_gone_with_its_bundle_costs_nobody_a_retry(harness: Harness) -> None:
-    """Which of them had begun, nobody can tell any more: each is accounted for, and goes alone next."""
+def test_a_lost_worker_with_a_bundle_uses_no_retry_of_its_runs(harness: Harness) -> None:
+    """It is unknown which runs had started: each of them is recorded, and sent alone next."""
     declare(noop, retry={"max_retries": 0})
-    prove(harness)
+    make_tasks_short(harness)
     harness.pass_time(minutes=1)
     harness.tick()
     crashed = harness.crash_worker()

@@ -1,25 +1,25 @@
-"""What a running task is told, and what it says back, through the whole flow (EXE-6)."""
+"""What a running task can read from its context and report through it (EXE-6)."""
 
 from datetime import timedelta
 
 import pytest
 
-from jobs import Context, Job, Retry, scheduled
-from jobs.context import PreviousRun
-from jobs.models import Job as JobRow
-from occurrences.models import Attempt, Occurrence, TaskRun
+from punctual import Context, Job, Retry, scheduled
+from punctual.jobs.context import PreviousRun
+from punctual.jobs.models import Job as JobRow
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from tests.harness import Harness
 
 pytestmark = [pytest.mark.req("EXE-6")]
 
 
-def test_a_task_finds_its_previous_run(harness: Harness) -> None:
+def test_a_task_can_read_its_previous_run(harness: Harness) -> None:
     seen: list[PreviousRun | None] = []
 
     @scheduled("* * * * *")
     def minutely(ctx: Context) -> None:
         seen.append(ctx.previous_run)
-        assert ctx.previous_run is seen[-1], "asked once"
+        assert ctx.previous_run is seen[-1], "read once"
 
     harness.sync()
     harness.live(seconds=95)
@@ -27,12 +27,12 @@ def test_a_task_finds_its_previous_run(harness: Harness) -> None:
     assert first is None
     assert second is not None
     earlier = harness.runs("minutely")[0]
-    assert (second.run_id, second.state) == (earlier.shown_id, "success")
+    assert (second.run_id, second.state) == (earlier.display_id, "success")
     assert second.finished_at == earlier.finished_at
     assert second.scheduled_for == harness.occurrences("minutely")[0].scheduled_for
 
 
-def test_what_it_says_about_its_progress_is_a_row_when_it_is_over(harness: Harness) -> None:
+def test_reported_progress_is_stored_when_the_run_ends(harness: Harness) -> None:
     answers = []
 
     @scheduled("* * * * *")
@@ -60,7 +60,7 @@ def test_progress_does_not_hide_the_error_of_a_broken_transaction(harness: Harne
     assert Attempt.objects.get().error_type == "IntegrityError"
 
 
-def test_what_it_logs_is_kept_with_its_attempt(harness: Harness) -> None:
+def test_log_lines_are_stored_with_the_attempt(harness: Harness) -> None:
     @scheduled("* * * * *")
     def minutely(ctx: Context) -> None:
         ctx.logger.warning("for %s", ctx.scheduled_for.isoformat())
@@ -70,7 +70,7 @@ def test_what_it_logs_is_kept_with_its_attempt(harness: Harness) -> None:
     assert Attempt.objects.get().log.endswith("WARNING for 2026-01-05T12:01:00+00:00")
 
 
-def test_a_compressed_run_is_told_which_instants_it_covers(harness: Harness) -> None:
+def test_a_compressed_run_can_read_which_instants_it_covers(harness: Harness) -> None:
     seen: list[Context] = []
     job = Job("minutely", "* * * * *", recovery="compressed")
 

@@ -1,21 +1,22 @@
-"""A result is kept while the database is away, recorded once when it is back, and fenced by its token."""
+"""A result is kept during a database outage, recorded once afterwards, and fenced by its claim token."""
 
 from typing import Any
 
 import pytest
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from execution.patience import patiently
-from jobs import Context, Job, Retry, control
-from jobs.errors import DatabaseAwayError
-from occurrences.models import Attempt, Occurrence
+from punctual import Context, Job, Retry
+from punctual.execution.worker.work import retry_while_database_is_away
+from punctual.jobs import control
+from punctual.jobs.errors import DatabaseAwayError
+from punctual.occurrences.models import Attempt, Occurrence
 from tests.harness import Harness, at_the_hour
 
 pytestmark = pytest.mark.req("TSK-9")
 
 
 class Away:
-    """The first `times` calls find no database."""
+    """Raise for the first `times` calls, as without a database."""
 
     def __init__(self, times: int, error: Exception) -> None:
         self.left, self.error = times, error
@@ -35,19 +36,19 @@ class Away:
 @pytest.mark.parametrize("error", [OperationalError("server closed"), InterfaceError("connection closed")])
 def test_a_step_is_repeated_until_the_database_answers(error: Exception) -> None:
     away = Away(3, error)
-    assert patiently(away, sleep=away.sleep) == "recorded"
+    assert retry_while_database_is_away(away, sleep=away.sleep) == "recorded"
     assert away.slept == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_patience_ends_and_other_errors_are_not_waited_for() -> None:
+def test_waiting_for_the_database_ends_and_other_errors_are_raised_at_once() -> None:
     away = Away(99, OperationalError("server closed"))
     with pytest.raises(OperationalError):
-        patiently(away, longest=5, sleep=away.sleep)
+        retry_while_database_is_away(away, max_wait=5, sleep=away.sleep)
     assert len(away.slept) == 5
     broken = Away(1, ValueError("a bug"))
     with pytest.raises(ValueError, match="a bug"):
-        patiently(broken, sleep=broken.sleep)
+        retry_while_database_is_away(broken, sleep=broken.sleep)
     assert broken.slept == []
 
 
@@ -55,18 +56,19 @@ def test_patience_ends_and_other_errors_are_not_waited_for() -> None:
 def test_within_a_transaction_nothing_is_repeated() -> None:
     away = Away(1, OperationalError("server closed"))
     with pytest.raises(OperationalError), transaction.atomic():
-        patiently(away, sleep=away.sleep)
+        retry_while_database_is_away(away, sleep=away.sleep)
     assert away.slept == []
 
 
 class Outage:
-    """From `begin` on the connection is cut and none can be made, until somebody has waited four times."""
+    """From `begin` on the connection is cut and none can be made, until a caller has waited four times."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.away, self.waited = False, 0
         self.connect = connection.get_new_connection
         monkeypatch.setattr(connection, "get_new_connection", self.get_new_connection)
-        monkeypatch.setattr(patiently, "__kwdefaults__", {"longest": 900.0, "sleep": self.wait})
+        defaults = {"max_wait": 900.0, "sleep": self.wait}
+        monkeypatch.setattr(retry_while_database_is_away, "__kwdefaults__", defaults)
 
     def begin(self) -> None:
         connection.ensure_connection()
@@ -85,7 +87,7 @@ class Outage:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("transactional", [False, True])
-def test_what_a_task_did_while_the_database_went_away_is_recorded_when_it_is_back(
+def test_a_result_during_a_database_outage_is_recorded_afterwards(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, *, transactional: bool
 ) -> None:
     outage = Outage(monkeypatch)
@@ -104,14 +106,14 @@ def test_what_a_task_did_while_the_database_went_away_is_recorded_when_it_is_bac
     (row,) = Occurrence.objects.filter(finished_at__isnull=False)
     assert row.state == "completed"
     states = list(Attempt.objects.order_by("number").values_list("state", flat=True))
-    # What a transactional body wrote went with the connection, so its attempt failed and it ran again.
+    # The transaction of the task was lost with the connection, so the attempt failed and the task ran again.
     assert states == (["failed", "success"] if transactional else ["success"])
     assert len(calls) == len(states)
 
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-def test_a_scheduling_call_without_its_database_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduling_call_without_a_database_raises_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     Outage(monkeypatch).begin()
     connection.close()
     with pytest.raises(DatabaseAwayError, match="trigger: the database does not answer") as caught:

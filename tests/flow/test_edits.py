@@ -1,4 +1,4 @@
-"""Jobs edited while beats fire: the ledger equals what the version history says was owed."""
+"""Jobs are edited while beats fire: the ledger equals what the version history owes."""
 
 from datetime import datetime, timedelta
 from itertools import count, pairwise
@@ -8,16 +8,16 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import schedules
-from jobs import Context, Job, StaleVersionError, control
-from jobs.definition import Definition, TaskDefinition
-from jobs.errors import DefinitionError
-from jobs.ledger import connected
-from jobs.models import JobVersion, Origin, Task
-from jobs.policy import Update, UpdatePolicy
-from jobs.registry import TaskFunction, registry
-from jobs.store import Change, store
-from occurrences.models import Occurrence
+from punctual import Context, Job, StaleVersionError, schedules
+from punctual.jobs import control
+from punctual.jobs.declaration.registry import TaskFunction, registry
+from punctual.jobs.definition.document import Definition, TaskDefinition
+from punctual.jobs.errors import DefinitionError
+from punctual.jobs.ledger_interface import connected_ledger
+from punctual.jobs.models import JobVersion, Origin, Task
+from punctual.jobs.store.definitions import Change, store
+from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.occurrences.models import Occurrence
 from tests.harness import Harness
 
 SCHEDULES = ["* * * * *", "*/2 * * * *", "*/15 * * * * *", "@every 50s", "0 13 * * *", "30 * * * * *"]
@@ -37,8 +37,8 @@ def change(now: datetime, policy: Update = Update.IMMEDIATE) -> Change:
     return Change(Origin.ADMIN, "editor", now, reason="test", policy=UpdatePolicy(policy))
 
 
-def owed(name: str, until: datetime) -> list[datetime]:
-    """From the version rows alone: each definition owes its instants while it was the current one."""
+def owed_instants(name: str, until: datetime) -> list[datetime]:
+    """Computed from the version rows: each definition owes its instants while it was the current one."""
     versions = list(JobVersion.objects.filter(job__name=name).order_by("number"))
     ends = [row.created_at for row in versions[1:]] + [until]
     born = versions[0].created_at
@@ -69,7 +69,7 @@ edits = st.lists(
 @pytest.mark.req("OCC-5")
 @given(edits)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_edited_whenever_the_ledger_equals_the_version_history(
+def test_after_any_edits_the_ledger_equals_the_version_history(
     harness: Harness, steps: list[tuple[int, object]]
 ) -> None:
     name = f"job-{next(numbers)}"
@@ -91,12 +91,12 @@ def test_whatever_is_edited_whenever_the_ledger_equals_the_version_history(
     harness.work()
 
     rows = [row for row in harness.occurrences(name) if row.scheduled_for <= harness.now]
-    assert [row.scheduled_for for row in rows] == owed(name, harness.now)
+    assert [row.scheduled_for for row in rows] == owed_instants(name, harness.now)
     assert not [row for row in rows if row.state == "pending"]
 
 
 @pytest.mark.req("JOB-6")
-def test_graceful_lets_the_earliest_pending_one_run_the_old_way(harness: Harness) -> None:
+def test_graceful_keeps_the_earliest_pending_occurrence(harness: Harness) -> None:
     registry.add_function(TaskFunction(f"{__name__}.noop", noop))
     store([definition("job", "0 13 * * *")], change(harness.now))
     harness.tick()
@@ -114,7 +114,7 @@ def test_graceful_lets_the_earliest_pending_one_run_the_old_way(harness: Harness
 
 
 @pytest.mark.req("JOB-6")
-def test_windowed_changes_only_what_lies_within_the_horizon(harness: Harness) -> None:
+def test_windowed_changes_only_instants_within_the_horizon(harness: Harness) -> None:
     registry.add_function(TaskFunction(f"{__name__}.noop", noop))
     store([definition("job", "0 9 1 3 *")], change(harness.now))
     harness.tick()
@@ -127,13 +127,13 @@ def test_windowed_changes_only_what_lies_within_the_horizon(harness: Harness) ->
 
 
 @pytest.mark.req("JOB-6")
-def test_the_preview_is_what_is_then_done_and_doing_it_again_changes_nothing(harness: Harness) -> None:
+def test_the_preview_equals_the_edit_and_a_second_edit_changes_nothing(harness: Harness) -> None:
     registry.add_function(TaskFunction(f"{__name__}.noop", noop))
     store([definition("job", "*/15 * * * * *")], change(harness.now))
     harness.tick()
     before = {row.scheduled_for for row in harness.occurrences("job")}
     wanted = definition("job", "*/20 * * * * *")
-    (diff,) = connected().preview([wanted], policy=UpdatePolicy(), now=harness.now)
+    (diff,) = connected_ledger().preview([wanted], policy=UpdatePolicy(), now=harness.now)
     assert {row.scheduled_for for row in harness.occurrences("job")} == before, "a preview writes nothing"
     store([wanted], change(harness.now))
     after = {row.scheduled_for for row in harness.occurrences("job")}
@@ -142,19 +142,19 @@ def test_the_preview_is_what_is_then_done_and_doing_it_again_changes_nothing(har
     assert set(diff.kept) == before & after
     assert store([wanted], change(harness.now)).preserved == ("job",)
     with transaction.atomic():
-        connected().replan([control.get("job").id], policy=UpdatePolicy(), now=harness.now)
+        connected_ledger().replan([control.get_job("job").id], policy=UpdatePolicy(), now=harness.now)
     assert {row.scheduled_for for row in harness.occurrences("job")} == after
 
 
 @pytest.mark.req("JOB-5")
-def test_of_two_editors_one_is_told_and_nothing_is_lost(harness: Harness) -> None:
+def test_the_second_of_two_editors_gets_an_error_and_no_edit_is_lost(harness: Harness) -> None:
     registry.add_function(TaskFunction(f"{__name__}.noop", noop))
     store([definition("job", "@hourly")], change(harness.now))
     store([definition("job", "@daily")], change(harness.now), expected={"job": 1})
     with pytest.raises(StaleVersionError) as caught:
         store([definition("job", "@weekly")], change(harness.now), expected={"job": 1})
     assert (caught.value.expected, caught.value.actual) == (1, 2)
-    job = control.get("job")
+    job = control.get_job("job")
     assert (job.schedule, job.version) == ("@daily", 2)
     assert [row.after["schedule"] for row in job.versions.order_by("number")] == ["@hourly", "@daily"]
     for older, newer in pairwise(job.versions.order_by("number")):
@@ -162,7 +162,7 @@ def test_of_two_editors_one_is_told_and_nothing_is_lost(harness: Harness) -> Non
 
 
 @pytest.mark.req("JOB-5")
-def test_what_is_running_keeps_the_version_it_started_with(harness: Harness) -> None:
+def test_a_running_occurrence_keeps_the_version_it_started_with(harness: Harness) -> None:
     registry.add_function(TaskFunction(f"{__name__}.noop", noop))
     store([definition("job", "* * * * *")], change(harness.now))
     harness.tick()
@@ -201,17 +201,17 @@ def test_downtime_during_an_edit_owes_both_definitions(harness: Harness) -> None
     harness.work()
 
     past = [row for row in harness.occurrences("job") if row.scheduled_for <= harness.now]
-    assert [row.scheduled_for for row in past] == owed("job", harness.now)
+    assert [row.scheduled_for for row in past] == owed_instants("job", harness.now)
     assert len(past) == 8
     assert {row.state for row in past} == {"completed"}
     assert Occurrence.objects.filter(cause="recovery").count() >= 7
 
 
-def test_code_takes_over_a_job_made_elsewhere_and_nobody_takes_over_code(harness: Harness) -> None:
+def test_code_takes_over_jobs_of_other_origins_and_not_the_reverse(harness: Harness) -> None:
     registry.add_function(TaskFunction(f"{__name__}.noop", noop))
     store([definition("job", "@hourly")], change(harness.now))
     Job("job", "@daily").task(name="step-0")(noop)
     assert harness.sync().overridden == ("job",)
     with pytest.raises(DefinitionError, match="declared in code; change it there"):
         store([definition("job", "@weekly")], change(harness.now))
-    assert control.get("job").schedule == "@daily"
+    assert control.get_job("job").schedule == "@daily"

@@ -1,11 +1,11 @@
-"""What becomes of an occurrence when a task fails, steers itself, or is not there at all."""
+"""The outcome of an occurrence when a task fails, raises a control exception, or is not registered."""
 
 from datetime import timedelta
 
 import pytest
 
-from jobs import Cancel, Context, Job, NonRetryable, Retry, RetryAfter, Snooze, scheduled
-from jobs.models import Task
+from punctual import Cancel, Context, Job, NonRetryable, Retry, RetryAfter, Snooze, scheduled
+from punctual.jobs.models import Task
 from tests.harness import Harness, states_of
 
 
@@ -76,7 +76,7 @@ def test_continue_runs_everything_and_completes_with_errors(harness: Harness) ->
 
 
 @pytest.mark.req("EXE-7")
-def test_steering_exceptions_choose_the_outcome(harness: Harness) -> None:
+def test_control_exceptions_choose_the_outcome(harness: Harness) -> None:
     @scheduled("0 * * * *", name="cancel")
     def cancel(ctx: Context) -> None:
         raise Cancel("nothing to do")
@@ -111,7 +111,7 @@ def test_steering_exceptions_choose_the_outcome(harness: Harness) -> None:
 
 
 @pytest.mark.req("JOB-4")
-def test_a_stored_name_no_code_registers_is_unresolved_and_never_imported(
+def test_a_stored_name_that_is_not_registered_is_unresolved_and_never_imported(
     harness: Harness,
 ) -> None:
     Job("job", "* * * * *", retry=Retry(0)).task(succeed)
@@ -125,7 +125,7 @@ def test_a_stored_name_no_code_registers_is_unresolved_and_never_imported(
 
 
 @pytest.mark.req("EXE-5")
-def test_an_occurrence_past_its_execution_timeout_is_stale_and_its_runs_are_told(
+def test_an_occurrence_past_its_execution_timeout_is_stale_and_its_runs_are_canceled(
     harness: Harness,
 ) -> None:
     job = Job("slow", "* * * * *", execution_timeout="40s", mode="parallel")

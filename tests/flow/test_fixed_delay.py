@@ -1,13 +1,13 @@
-"""`delay:5m`: the next run follows the end of the previous one, and nothing piles up."""
+"""`delay:5m`: the next run follows the end of the previous one, and no backlog forms."""
 
 from datetime import timedelta
 
 import pytest
 
-from jobs import Context, Job
-from jobs.models import Job as JobRow
-from occurrences.manual import trigger
-from occurrences.models import Occurrence
+from punctual import Context, Job
+from punctual.jobs.models import Job as JobRow
+from punctual.occurrences.models import Occurrence
+from punctual.occurrences.operator import trigger
 from tests.harness import Harness
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("TSK-7")]
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("TSK-7")]
 MINUTE = timedelta(minutes=1)
 
 
-def declared(harness: Harness, schedule: str = "delay:5m", minutes: float = 0, **config: object) -> Job:
+def declare(harness: Harness, schedule: str = "delay:5m", minutes: float = 0, **config: object) -> Job:
     job = Job("rests", schedule, **config)  # type: ignore[arg-type]
 
     @job.task
@@ -33,13 +33,13 @@ def pending(harness: Harness) -> list[Occurrence]:
 
 def test_the_first_run_is_one_delay_after_the_job_s_creation(harness: Harness) -> None:
     created = harness.now
-    declared(harness)
+    declare(harness)
     (first,) = pending(harness)
     assert first.scheduled_for == first.run_at == created + 5 * MINUTE
 
 
 def test_the_next_run_counts_from_the_end_of_the_previous_one(harness: Harness) -> None:
-    declared(harness, minutes=7)
+    declare(harness, minutes=7)
     harness.pass_time(minutes=5)
     harness.tick()
     assert pending(harness) == [], "while one is open, none is planned"
@@ -51,7 +51,7 @@ def test_the_next_run_counts_from_the_end_of_the_previous_one(harness: Harness) 
 
 
 def test_after_downtime_one_run_is_owed_and_not_a_hundred(harness: Harness) -> None:
-    declared(harness)
+    declare(harness)
     harness.pass_time(minutes=1000)
     harness.live(seconds=20)
     assert harness.states("rests") == ["completed", "pending"]
@@ -59,8 +59,8 @@ def test_after_downtime_one_run_is_owed_and_not_a_hundred(harness: Harness) -> N
     assert following.run_at > harness.now + 4 * MINUTE
 
 
-def test_a_skipped_or_failed_one_is_followed_like_any_other(harness: Harness) -> None:
-    declared(harness)
+def test_a_skipped_or_failed_occurrence_is_followed_like_any_other(harness: Harness) -> None:
+    declare(harness)
     JobRow.objects.update(paused_at=harness.now)
     harness.pass_time(minutes=5)
     harness.live(seconds=15)
@@ -70,8 +70,8 @@ def test_a_skipped_or_failed_one_is_followed_like_any_other(harness: Harness) ->
     assert following.run_at == skipped.finished_at + 5 * MINUTE
 
 
-def test_runs_by_hand_do_not_move_it(harness: Harness) -> None:
-    declared(harness)
+def test_manual_runs_do_not_move_the_next_instant(harness: Harness) -> None:
+    declare(harness)
     (planned,) = pending(harness)
     trigger(JobRow.objects.get(), args={}, now=harness.now)
     harness.live(minutes=1)
@@ -80,7 +80,7 @@ def test_runs_by_hand_do_not_move_it(harness: Harness) -> None:
 
 
 def test_another_delay_counts_from_the_same_end(harness: Harness) -> None:
-    declared(harness)
+    declare(harness)
     harness.pass_time(minutes=5)
     harness.live(seconds=15)
     (done, before) = harness.occurrences("rests")

@@ -1,12 +1,12 @@
-"""Decorator → job row → plan → fire → message → attempt → settled occurrence."""
+"""From the decorator to a settled occurrence: sync, plan, fire, send, claim, attempt, settle."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs import Context, Job, Retry, scheduled
-from occurrences.ids import attempt_id, occurrence_id
-from occurrences.models import Occurrence
+from punctual import Context, Job, Retry, scheduled
+from punctual.occurrences.ids import attempt_id, occurrence_id
+from punctual.occurrences.models import Occurrence
 from tests.harness import Harness, states_of
 
 

@@ -1,4 +1,4 @@
-"""One year of downtime of a job that runs each minute: over in seconds, in no more memory than a month's."""
+"""A year of downtime of a job that runs every minute is handled in seconds and in bounded memory."""
 
 import gc
 import tracemalloc
@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from jobs.config import MOST_RECOVERED
-from jobs.models import Job as JobRow
-from jobs.registry import registry
-from occurrences.backlog import run_skipped
-from occurrences.models import Cursor, Occurrence, Pool
+from punctual.jobs.config.keys import MAX_RECOVERED
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.models import Job as JobRow
+from punctual.occurrences.models import Cursor, Occurrence, Pool
+from punctual.occurrences.planning.paused_instants import run_skipped
 from tests.flow.test_outages import BEGIN, KINDS, STRATEGIES, outage
 from tests.harness import Harness
 
 pytestmark = [pytest.mark.req("REC-1"), pytest.mark.timeout(300)]
 
 DAY, MONTH, YEAR = 1440, 43_200, 525_600  # in minutes
-SECONDS = 30.0  # half a second on an idle machine: what is measured is told, this only says "seconds"
+SECONDS = 30.0  # half a second on an idle machine; the measured time is recorded
 PORTION = 1000
 MEGABYTE = 1 << 20
-GROWTH = MEGABYTE // 2  # five more ranges and some; to keep in mind what a step disposes of would take three
-MOST = 12 * MEGABYTE
-WIDEST: dict[str, Any] = {"recovery": "bounded_window", "recovery_max_occurrences": MOST_RECOVERED}
+GROWTH = MEGABYTE // 2  # room for five more ranges; holding every instant would take three megabytes
+MAX_PEAK = 12 * MEGABYTE
+WIDEST: dict[str, Any] = {"recovery": "bounded_window", "recovery_max_occurrences": MAX_RECOVERED}
 Record = Any  # pytest's record_property
 
 
@@ -37,7 +37,7 @@ class Cost:
 
 
 def first_tick(harness: Harness, minutes: int, config: dict[str, Any], *, paused: bool = False) -> Cost:
-    """Of a beat that comes back after so many minutes, on an empty ledger."""
+    """The cost of the first tick after so many minutes, on an empty ledger."""
     Occurrence.objects.all().delete()
     JobRow.objects.all().delete()
     with registry.isolated():
@@ -45,10 +45,10 @@ def first_tick(harness: Harness, minutes: int, config: dict[str, Any], *, paused
     Pool.objects.update(size=1)
     if paused:
         JobRow.objects.update(paused_at=BEGIN)
-    return traced(harness.tick)
+    return measure(harness.tick)
 
 
-def traced(call: Callable[[], object]) -> Cost:
+def measure(call: Callable[[], object]) -> Cost:
     gc.collect()
     tracemalloc.start()
     try:
@@ -68,37 +68,41 @@ def test_a_year_takes_no_more_memory_than_a_month(
     record_property("month", str(month))
     record_property("year", str(year))
     assert year.peak < month.peak + GROWTH, (month, year)
-    assert year.peak < MOST
-    assert year.rows <= month.rows + 5, "a range for each hundred thousand instants"
+    assert year.peak < MAX_PEAK
+    assert year.rows <= month.rows + 5, "one range per hundred thousand instants"
 
 
-def test_neither_does_the_widest_window_there_is(harness: Harness, record_property: Record) -> None:
-    """It keeps in mind as many instants as it may run; all that lies before them costs nothing."""
-    just_beyond = first_tick(harness, MOST_RECOVERED + DAY, WIDEST)
+def test_the_largest_window_takes_no_more_memory_after_a_year(
+    harness: Harness, record_property: Record
+) -> None:
+    """It holds as many instants as it may run; earlier ones cost nothing."""
+    just_beyond = first_tick(harness, MAX_RECOVERED + DAY, WIDEST)
     year = first_tick(harness, YEAR, WIDEST)
     record_property("year", str(year))
     assert year.peak < just_beyond.peak + GROWTH, (just_beyond, year)
-    assert year.peak < MOST
+    assert year.peak < MAX_PEAK
 
 
 @pytest.mark.req("JOB-8")
-def test_nor_does_what_is_made_of_the_backlog_of_a_job_that_was_paused_all_the_while(
+def test_resuming_a_job_paused_for_a_year_takes_no_more_memory_than_a_month(
     harness: Harness, record_property: Record
 ) -> None:
     paused: list[int] = []
-    made: list[int] = []
+    resumed: list[int] = []
     for minutes in (MONTH, YEAR):
         paused.append(first_tick(harness, minutes, STRATEGIES["last"], paused=True).peak)
         job = JobRow.objects.get()
-        made.append(traced(partial(run_skipped, job, choice="compressed", since=BEGIN, now=harness.now)).peak)
+        resumed.append(
+            measure(partial(run_skipped, job, choice="compressed", since=BEGIN, now=harness.now)).peak
+        )
         assert Occurrence.objects.get(cause="recovery").covers is not None
-    record_property("peaks", str((paused, made)))
+    record_property("peaks", str((paused, resumed)))
     assert paused[1] < paused[0] + GROWTH
-    assert made[1] < made[0] + GROWTH
+    assert resumed[1] < resumed[0] + GROWTH
 
 
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "widest"])
-def test_a_year_is_over_in_seconds(harness: Harness, strategy: str, record_property: Record) -> None:
+def test_a_year_is_recovered_in_seconds(harness: Harness, strategy: str, record_property: Record) -> None:
     now = outage(harness, KINDS["cron"], YEAR, **STRATEGIES.get(strategy, WIDEST))
     Pool.objects.update(size=1)
     started = perf_counter()

@@ -1,14 +1,12 @@
-"""A month of ticks with ten thousand jobs, in virtual time: flat memory, constant queries, a whole ledger.
+"""A month of ticks with ten thousand jobs, in virtual time: flat memory, constant queries, a complete ledger.
 
-Nothing here waits: the clock jumps to the next moment at which a row is due, which is where a beat's
-sleep ends; a beat's idle ticks in between find nothing and are left out. So that the month has a
-bounded number of such moments, schedules name every sixth hour of their zone: some 400 moments, with
-one to many occurrences in each. Most jobs are monthly, some weekly, a few daily, in four time zones,
-in a month in which clocks change on both sides of the Atlantic.
+The clock jumps to the next time at which a row is due, where a beat's sleep ends; idle ticks in between are
+left out. To bound the number of these times, schedules name every sixth hour of their zone: about 400 times,
+with one to many occurrences each. Most jobs are monthly, some weekly, a few daily, in four time zones, in a
+month in which clocks change in Europe and in America.
 
-Nobody works here: that what is fired is worked off once is proved elsewhere. Each day the operator
-cancels what is under way, through the door made for it, and what is over is checked off and deleted,
-as retention would.
+No worker runs: other tests prove that what is fired runs once. Each day the operator cancels active
+occurrences, and finished ones are compared and deleted, as retention would do.
 """
 
 import gc
@@ -26,14 +24,14 @@ from celery import current_app
 from django.db import connection
 from django.db.models import Min
 
-from beat import tick
-from execution.cancel import cancel
-from jobs.models import Job, Task
-from jobs.registry import TaskFunction, registry
-from jobs.scheduling import schedule_of
-from occurrences.models import Cursor, Occurrence, Pool
-from occurrences.states import OccurrenceState
-from tests.occurrences.ledger import a_job, a_task
+from punctual.beat import tick
+from punctual.execution.ending.cancel import cancel
+from punctual.jobs.declaration.registry import TaskFunction, registry
+from punctual.jobs.job_schedule import schedule_of
+from punctual.jobs.models import Job, Task
+from punctual.occurrences.models import Cursor, Occurrence, Pool
+from punctual.occurrences.states import OccurrenceState, Reason
+from tests.occurrences.factories import a_job, a_task
 
 JOBS = 10_000
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -46,7 +44,7 @@ Entry = tuple[str, datetime, str]
 
 
 def schedule(number: int) -> str:
-    """Spread over the month by the number alone; hours move slowest, so that no two kinds move together."""
+    """Spread over the month by the number; hours vary slowest, so that no two kinds vary together."""
     zone, hour = ZONES[number % 4], number // 28 % 4 * 6
     if number % 100 == 0:
         return f"TZ={zone} 0 {hour} * * *"
@@ -70,7 +68,7 @@ def fleet(transactional_db: None) -> Iterator[list[Job]]:
         Job.objects.bulk_create(jobs, batch_size=1000)
         Task.objects.bulk_create((a_task(job, function="month.step") for job in jobs), batch_size=1000)
         yield jobs
-    forget_messages()
+    drop_messages()
 
 
 def next_due() -> datetime | None:
@@ -79,7 +77,7 @@ def next_due() -> datetime | None:
     return min((at for at in (pending, plans) if at is not None), default=None)
 
 
-def counted(step: Callable[[], object]) -> int:
+def count_statements(step: Callable[[], object]) -> int:
     statements = 0
 
     def count(execute: Any, *args: Any) -> Any:
@@ -93,15 +91,15 @@ def counted(step: Callable[[], object]) -> int:
 
 
 def check_off(seen: Counter[Entry], now: datetime) -> None:
-    """End what is under way, remember what is over, and delete it."""
-    cancel(list(Occurrence.objects.active().values_list("id", flat=True)), reason="evening", now=now)
+    """End active occurrences, record finished ones in `seen`, and delete them."""
+    cancel(list(Occurrence.objects.active().values_list("id", flat=True)), reason=Reason.OPERATOR, now=now)
     over = Occurrence.objects.filter(finished_at__isnull=False)
     seen.update(over.order_by().values_list("job__name", "scheduled_for", "state"))
     over.delete()
-    forget_messages()
+    drop_messages()
 
 
-def forget_messages() -> None:
+def drop_messages() -> None:
     with current_app.connection_for_write() as connected:
         channel: Any = connected.default_channel
         channel.queue_purge("default")
@@ -115,18 +113,18 @@ def resident() -> int:
 @pytest.mark.req("OCC-2")
 @pytest.mark.req("OCC-5")
 @pytest.mark.postgres
-@pytest.mark.timeout(900)  # a minute on an idle machine
+@pytest.mark.timeout(900)  # takes a minute on an idle machine
 def test_a_month_of_ticks_equals_the_oracle_with_flat_memory_and_constant_queries(
     fleet: list[Job], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "punctual")  # pytest keeps every record, and that is no flat memory
+    caplog.set_level(logging.WARNING, "punctual")  # pytest keeps every record, so memory would grow
     seen: Counter[Entry] = Counter()
-    queries: dict[int, set[int]] = {}  # occurrences fired in a tick → statements it took
+    queries: dict[int, set[int]] = {}  # statements by the number of occurrences fired in a tick
     memory: list[int] = []
     day = START
     tick.run_once(START)  # plans all of them
     while (now := next_due()) is not None and now < END:
-        cost = counted(partial(tick.run_once, now))
+        cost = count_statements(partial(tick.run_once, now))
         queries.setdefault(Occurrence.objects.filter(fired_at=now).count(), set()).add(cost)
         if now - day >= DAY:
             check_off(seen, now)
@@ -143,7 +141,7 @@ def test_a_month_of_ticks_equals_the_oracle_with_flat_memory_and_constant_querie
     assert seen == expected
     assert Occurrence.objects.filter(state=OccurrenceState.PENDING).count() == JOBS, "one ahead of each"
     assert max(queries) > 20 * min(queries), "some ticks had much more to do than others"
-    # Whether messages wait that nobody takes, and more of them than a page, costs the sweep one each.
+    # Waiting messages, and more of them than one page, cost the sweep one statement each.
     taken = set.union(*queries.values())
     assert max(taken) - min(taken) <= 2, f"statements of a tick by what it fired: {queries}"
     assert max(memory[5:]) - min(memory[:5]) < 16 * MEGABYTE, [size // MEGABYTE for size in memory]

@@ -1,4 +1,4 @@
-"""Outages of every length, for every strategy and kind of schedule: each instant has one disposition."""
+"""After an outage of any length every instant has one disposition, for every strategy and schedule."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from jobs import Context, Job
-from jobs.definition import Definition, TaskDefinition
-from jobs.models import Job as JobRow
-from jobs.models import Origin
-from jobs.registry import TaskFunction, registry
-from jobs.store import Change, store
-from occurrences import transitions
-from occurrences.backlog import run_skipped
-from occurrences.models import Cursor, Occurrence, Pool
+from punctual import Context, Job
+from punctual.jobs.declaration.registry import TaskFunction, registry
+from punctual.jobs.definition.document import Definition, TaskDefinition
+from punctual.jobs.models import Job as JobRow
+from punctual.jobs.models import Origin
+from punctual.jobs.store.definitions import Change, store
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Cursor, Occurrence, Pool
+from punctual.occurrences.planning.paused_instants import run_skipped
+from punctual.occurrences.states import Reason
 from tests.harness import Harness
 
 MINUTE = timedelta(minutes=1)
@@ -54,7 +55,7 @@ def noop(ctx: Context) -> None: ...
 
 
 def outage(harness: Harness, schedule: str, minutes: int, **config: Any) -> datetime:
-    """A job that was planned, then nothing for a while; returns the moment the beat is back."""
+    """Plan a job, then stop all beats for so many minutes; return the moment a beat is back."""
     Pool.objects.update_or_create(name="default", defaults={"size": 10_000})
     Job("job", schedule, overlap="allow", **config).task(noop)
     harness.start_at(BEGIN)
@@ -64,21 +65,21 @@ def outage(harness: Harness, schedule: str, minutes: int, **config: Any) -> date
 
 
 def late(now: datetime) -> list[datetime]:
-    """By plain arithmetic: the full minutes whose grace is over."""
+    """The full minutes whose grace is over, computed independently."""
     return [
         at for number in range((now - FIRST) // MINUTE + 1) if (at := FIRST + number * MINUTE) + GRACE <= now
     ]
 
 
 def dispositions(job: str = "job") -> dict[datetime, tuple[str, str, str]]:
-    """Instant → state, reason, cause; ranges spelled out, and no instant twice."""
-    found: dict[datetime, tuple[str, str, str]] = {}
+    """State, reason and cause of each instant, with ranges expanded; no instant may appear twice."""
+    by_instant: dict[datetime, tuple[str, str, str]] = {}
     for row in Occurrence.objects.filter(job__name=job).order_by("scheduled_for"):
         instants = [row.scheduled_for + number * MINUTE for number in range(row.instants)]
         assert instants[-1] == (row.spans_until or row.scheduled_for)
-        assert not found.keys() & set(instants)
-        found |= dict.fromkeys(instants, (row.state, row.reason, row.cause))
-    return found
+        assert not by_instant.keys() & set(instants)
+        by_instant |= dict.fromkeys(instants, (row.state, row.reason, row.cause))
+    return by_instant
 
 
 def expected(strategy: str, now: datetime) -> dict[datetime, tuple[str, str, str]]:
@@ -107,7 +108,7 @@ def past(now: datetime) -> dict[datetime, tuple[str, str, str]]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("length", OUTAGES)
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "all"])
-def test_after_an_outage_every_instant_is_disposed_of_as_the_strategy_says(
+def test_after_an_outage_every_instant_is_handled_by_the_strategy(
     harness: Harness, strategy: str, length: str, kind: str
 ) -> None:
     now = outage(harness, KINDS[kind], OUTAGES[length], **STRATEGIES[strategy])
@@ -117,7 +118,7 @@ def test_after_an_outage_every_instant_is_disposed_of_as_the_strategy_says(
     rows = Occurrence.objects.count()
     harness.tick()
     harness.work()
-    assert past(now) == expected(strategy, now), "again it changes nothing"
+    assert past(now) == expected(strategy, now), "a second tick changes nothing"
     assert Occurrence.objects.count() == rows < 1100
 
 
@@ -135,7 +136,7 @@ def test_execute_all_runs_everything_in_order(harness: Harness, kind: str, minut
 
 @pytest.mark.req("REC-1")
 @pytest.mark.req("REC-2")
-def test_execute_all_over_thousands_goes_portion_by_portion_in_order(harness: Harness) -> None:
+def test_execute_all_recovers_thousands_of_instants_in_portions_and_in_order(harness: Harness) -> None:
     now = outage(harness, KINDS["cron"], 3500, **STRATEGIES["all"])
     Pool.objects.update(size=1)
     portions: list[int] = []
@@ -149,9 +150,9 @@ def test_execute_all_over_thousands_goes_portion_by_portion_in_order(harness: Ha
         portions.append(waiting.count())
         assert Cursor.objects.get().problem == ""
         assert waiting.count() <= 1600, "memory and tick stay bounded"
-        # Somebody works off most of what waits; here an operator does away with it.
+        # Workers would run most of what waits; here an operator skips it.
         ids = list(waiting.order_by("scheduled_for").values_list("id", flat=True)[:700])
-        transitions.skip(ids, reason="worked off", now=harness.now)
+        transitions.skip(ids, reason=Reason.OPERATOR, now=harness.now)
         harness.pass_time(seconds=1)
 
     assert max(portions) >= 900
@@ -160,7 +161,7 @@ def test_execute_all_over_thousands_goes_portion_by_portion_in_order(harness: Ha
 
 
 @pytest.mark.req("REC-1")
-def test_a_portion_waits_until_the_one_before_has_mostly_run(harness: Harness) -> None:
+def test_the_next_portion_waits_until_most_of_the_previous_one_has_run(harness: Harness) -> None:
     outage(harness, KINDS["cron"], 5000, **STRATEGIES["all"])
     Pool.objects.update(size=1)
     for _ in range(5):
@@ -171,7 +172,7 @@ def test_a_portion_waits_until_the_one_before_has_mostly_run(harness: Harness) -
 
 @pytest.mark.req("REC-1")
 @pytest.mark.parametrize("length", OUTAGES)
-def test_a_compressed_run_is_told_the_span_the_number_and_the_newest_of_what_it_covers(
+def test_a_compressed_run_records_the_span_the_number_and_the_newest_instants_it_covers(
     harness: Harness, length: str
 ) -> None:
     now = outage(harness, KINDS["cron"], OUTAGES[length], **STRATEGIES["compressed"])
@@ -192,11 +193,11 @@ def test_a_compressed_run_is_told_the_span_the_number_and_the_newest_of_what_it_
 
 @pytest.mark.req("REC-1")
 @pytest.mark.req("EXE-6")
-def test_a_compressed_run_s_function_is_told_what_it_covers(harness: Harness) -> None:
-    told: list[tuple[object, ...]] = []
+def test_the_function_of_a_compressed_run_receives_what_it_covers(harness: Harness) -> None:
+    received: list[tuple[object, ...]] = []
 
     def summary(ctx: Context) -> None:
-        told.append((ctx.covers_from, ctx.covers[-1], ctx.covers_count, ctx.cause))
+        received.append((ctx.covers_from, ctx.covers[-1], ctx.covers_count, ctx.cause))
 
     Job("job", KINDS["cron"], recovery="compressed").task(summary)
     harness.start_at(BEGIN)
@@ -205,15 +206,13 @@ def test_a_compressed_run_s_function_is_told_what_it_covers(harness: Harness) ->
     missed = late(harness.now)
     harness.tick()
     harness.step()
-    assert told == [(missed[0], missed[-1], len(missed), "recovery")]
+    assert received == [(missed[0], missed[-1], len(missed), "recovery")]
 
 
 @pytest.mark.req("REC-1")
 @pytest.mark.req("OCC-5")
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_one_year_of_a_job_that_runs_each_minute_is_a_handful_of_rows(
-    harness: Harness, strategy: str
-) -> None:
+def test_a_year_of_missed_minutes_takes_a_bounded_number_of_rows(harness: Harness, strategy: str) -> None:
     now = outage(harness, KINDS["cron"], 525_600, **STRATEGIES[strategy])
     Pool.objects.update(size=1)
     harness.tick()
@@ -228,7 +227,7 @@ def test_one_year_of_a_job_that_runs_each_minute_is_a_handful_of_rows(
 @pytest.mark.req("REC-2")
 @pytest.mark.parametrize("strategy", ["last", "newest three", "compressed"])
 @pytest.mark.parametrize("length", ["many", "thousands"])
-def test_a_beat_that_dies_at_any_statement_of_recovery_changes_nothing(
+def test_a_beat_that_dies_at_any_statement_of_recovery_leaves_the_same_result(
     harness: Harness, strategy: str, length: str
 ) -> None:
     now = outage(harness, KINDS["cron"], OUTAGES[length], **STRATEGIES[strategy])
@@ -238,7 +237,7 @@ def test_a_beat_that_dies_at_any_statement_of_recovery_changes_nothing(
         if not died:
             break
     assert survived > 10
-    harness.pass_time(seconds=6)  # what was committed but not sent is sent by the sweep
+    harness.pass_time(seconds=6)  # the sweep sends what was committed but not sent
     harness.tick()
     harness.work()
     assert past(now) == expected(strategy, now)
@@ -253,7 +252,7 @@ class PowerCut(BaseException):
 
 @contextmanager
 def dying_after(statements: int) -> Iterator[list[int]]:
-    """The process is killed when it would send its n-th statement; what is uncommitted is lost."""
+    """Kill the process at its n-th statement; what is not committed is lost."""
     sent = 0
     died: list[int] = []
 
@@ -275,7 +274,7 @@ def dying_after(statements: int) -> Iterator[list[int]]:
 @pytest.mark.req("JOB-8")
 @pytest.mark.req("OCC-5")
 @pytest.mark.parametrize("length", OUTAGES)
-def test_of_a_paused_job_everything_late_is_recorded_as_skipped(harness: Harness, length: str) -> None:
+def test_late_instants_of_a_paused_job_are_recorded_as_skipped(harness: Harness, length: str) -> None:
     now = outage(harness, KINDS["cron"], OUTAGES[length], **STRATEGIES["last"])
     JobRow.objects.update(paused_at=BEGIN)
     harness.tick()
@@ -285,9 +284,7 @@ def test_of_a_paused_job_everything_late_is_recorded_as_skipped(harness: Harness
 
 @pytest.mark.req("CHX-12")
 @pytest.mark.parametrize("length", OUTAGES)
-def test_what_shall_run_after_all_but_left_its_window_is_missed_for_that(
-    harness: Harness, length: str
-) -> None:
+def test_a_recovered_instant_outside_its_window_is_missed(harness: Harness, length: str) -> None:
     now = outage(harness, "* * * * * {window:30s}", OUTAGES[length], **STRATEGIES["last"])
     harness.tick()
     *older, last_late, _ = past(now).values()
@@ -296,7 +293,7 @@ def test_what_shall_run_after_all_but_left_its_window_is_missed_for_that(
 
 
 @pytest.mark.req("KRN-11")
-def test_an_instant_whose_chosen_time_has_not_come_is_not_missed(harness: Harness) -> None:
+def test_an_instant_whose_start_time_is_in_the_future_is_not_missed(harness: Harness) -> None:
     now = outage(harness, KINDS["cron"], 2500, spread="@win(after,2h)", **STRATEGIES["none"])
     harness.tick()
     harness.work()
@@ -307,7 +304,7 @@ def test_an_instant_whose_chosen_time_has_not_come_is_not_missed(harness: Harnes
 
 
 @pytest.mark.req("CHX-13")
-def test_max_bounds_what_an_outage_starts(harness: Harness) -> None:
+def test_max_limits_the_instants_recovered_after_an_outage(harness: Harness) -> None:
     now = outage(harness, "* * * * * {max:3}", 2500, **STRATEGIES["all"])
     for _ in range(3):
         harness.tick()
@@ -320,18 +317,18 @@ def test_max_bounds_what_an_outage_starts(harness: Harness) -> None:
 @pytest.mark.req("JOB-6")
 @pytest.mark.req("OCC-5")
 @pytest.mark.parametrize("strategy", ["last", "all", "compressed", "none"])
-def test_an_edit_of_a_job_far_behind_closes_the_account_of_the_old_definition(
+def test_an_edit_after_an_outage_accounts_for_every_instant_of_the_old_definition(
     harness: Harness, strategy: str
 ) -> None:
     registry.add_function(TaskFunction("noop", noop))
     Pool.objects.update_or_create(name="default", defaults={"size": 1})
     config = {"overlap": "allow", **STRATEGIES[strategy]}
-    wanted = Definition("job", "* * * * *", config, {}, (TaskDefinition("step", "noop"),), enabled=True)
-    store([wanted], Change(Origin.ADMIN, "editor", BEGIN))
+    definition = Definition("job", "* * * * *", config, {}, (TaskDefinition("step", "noop"),), enabled=True)
+    store([definition], Change(Origin.ADMIN, "editor", BEGIN))
     harness.now = BEGIN
     harness.tick()
     harness.now = now = FIRST + 15_000 * MINUTE + timedelta(seconds=30)
-    edited = Definition("job", "0 0 1 1 *", config, {}, wanted.tasks, enabled=True)
+    edited = Definition("job", "0 0 1 1 *", config, {}, definition.tasks, enabled=True)
     store([edited], Change(Origin.ADMIN, "editor", now))
     harness.tick()
 
@@ -344,9 +341,9 @@ def test_an_edit_of_a_job_far_behind_closes_the_account_of_the_old_definition(
     }.get(strategy, {})
 
 
-def test_an_operator_s_skip_within_a_mass_keeps_its_own_row(harness: Harness) -> None:
+def test_an_instant_skipped_by_an_operator_keeps_its_own_row(harness: Harness) -> None:
     now = outage(harness, KINDS["cron"], 2500, **STRATEGIES["none"])
-    transitions.skip([harness.occurrences("job")[0].id], reason="operator", now=BEGIN)
+    transitions.skip([harness.occurrences("job")[0].id], reason=Reason.OPERATOR, now=BEGIN)
     Cursor.objects.update(planned_until=None, plan_at=BEGIN)  # as after an edit by raw SQL
     JobRow.objects.update(updated_at=BEGIN)
     harness.tick()
@@ -356,7 +353,7 @@ def test_an_operator_s_skip_within_a_mass_keeps_its_own_row(harness: Harness) ->
 
 @pytest.mark.req("JOB-8")
 @pytest.mark.parametrize("backlog", ["last", "all", "compressed"])
-def test_resuming_runs_what_a_range_stands_for_as_the_operator_chooses(
+def test_resuming_runs_the_instants_of_a_range_as_the_operator_chooses(
     harness: Harness, backlog: str
 ) -> None:
     now = outage(harness, KINDS["cron"], 2500, **STRATEGIES["last"])
@@ -364,26 +361,26 @@ def test_resuming_runs_what_a_range_stands_for_as_the_operator_chooses(
     harness.tick()
     skipped = sorted(at for at, what in past(now).items() if what[1] == "paused")
     job = JobRow.objects.get()
-    for _ in range(2):  # twice makes it once
+    for _ in range(2):  # a second call adds nothing
         run_skipped(job, choice=backlog, since=BEGIN, now=now)
     rows = list(Occurrence.objects.filter(cause="recovery").order_by("scheduled_for"))
     assert [row.scheduled_for for row in rows] == (skipped if backlog == "all" else skipped[-1:])
     covers = rows[-1].covers or {}
-    told = (skipped[0].isoformat(), skipped[-1].isoformat(), len(skipped))
+    span = (skipped[0].isoformat(), skipped[-1].isoformat(), len(skipped))
     assert (covers.get("from"), covers.get("until"), covers.get("count")) == (
-        told if backlog == "compressed" else (None, None, None)
+        span if backlog == "compressed" else (None, None, None)
     )
 
 
 @pytest.mark.req("REC-1")
-def test_a_bound_beyond_one_portion_is_kept_to_the_instant(harness: Harness) -> None:
+def test_a_window_larger_than_one_portion_is_exact(harness: Harness) -> None:
     now = outage(harness, KINDS["cron"], 3000, recovery="bounded_window", recovery_max_occurrences=1500)
     Pool.objects.update(size=1)
     for _ in range(8):
         harness.tick()
         waiting = Occurrence.objects.filter(state__in=("queued", "pending"), scheduled_for__lte=now)
         ids = list(waiting.filter(cause="recovery").values_list("id", flat=True)[:800])
-        transitions.skip(ids, reason="worked off", now=harness.now)
+        transitions.skip(ids, reason=Reason.OPERATOR, now=harness.now)
         harness.pass_time(seconds=1)
     kept = [at for at, what in past(now).items() if what[2] == "recovery"]
     assert kept == late(now)[-1500:]

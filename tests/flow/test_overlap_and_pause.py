@@ -6,16 +6,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from execution.claim import Claim
-from execution.outcome import Ending, Result
-from execution.report import Report, report
-from execution.work import follow_up
-from jobs import Context, Job, control, scheduled
-from jobs.ledger import connected
-from jobs.models import Job as JobRow
-from jobs.scheduling import schedule_of
-from occurrences.models import Cause, Occurrence
-from occurrences.states import OccurrenceState
+from punctual import Context, Job, scheduled
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import Report, report
+from punctual.execution.worker.claim import Claim
+from punctual.execution.worker.work import follow_up
+from punctual.jobs import control
+from punctual.jobs.job_schedule import schedule_of
+from punctual.jobs.ledger_interface import connected_ledger
+from punctual.jobs.models import Job as JobRow
+from punctual.occurrences.models import Cause, Occurrence
+from punctual.occurrences.states import OccurrenceState
 from tests.harness import Harness
 
 
@@ -63,11 +64,11 @@ def test_the_database_refuses_a_second_active_occurrence_of_an_exclusive_job(
 
 
 @pytest.mark.req("JOB-8")
-def test_while_paused_instants_are_recorded_as_skipped(harness: Harness) -> None:
+def test_instants_of_a_paused_job_are_recorded_as_skipped(harness: Harness) -> None:
     Job("job", "*/10 * * * * *").task(noop)
     harness.sync()
     assert control.pause("job")
-    assert not control.pause("job"), "it was paused already"
+    assert not control.pause("job"), "the job was paused already"
     harness.live(seconds=20)
     assert {(row.state, row.reason) for row in harness.occurrences("job") if row.finished_at} == {
         ("skipped", "paused")
@@ -83,7 +84,7 @@ def test_an_edit_by_raw_sql_is_honoured_at_the_next_tick(harness: Harness) -> No
     harness.sync()
     harness.tick()
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE jobs_job SET schedule = '*/10 * * * * *', updated_at = %s", [harness.now])
+        cursor.execute("UPDATE punctual_job SET schedule = '*/10 * * * * *', updated_at = %s", [harness.now])
     JobRow.objects.update(updated_at=harness.now)
     harness.pass_time(seconds=10)
     harness.tick()
@@ -92,7 +93,7 @@ def test_an_edit_by_raw_sql_is_honoured_at_the_next_tick(harness: Harness) -> No
     assert harness.states("job")[0] == "completed"
     assert datetime(2027, 1, 1, 9, tzinfo=UTC) not in [
         row.scheduled_for for row in harness.occurrences("job")
-    ], "what the old schedule had planned is taken back"
+    ], "pending rows of the old schedule are deleted"
 
 
 @pytest.mark.req("OCC-8")
@@ -121,7 +122,7 @@ def test_a_stopped_job_owes_nothing_for_the_time_it_was_stopped(harness: Harness
 
 
 @pytest.mark.req("OCC-9")
-def test_a_manual_run_leaves_the_phase_of_the_schedule_alone(harness: Harness) -> None:
+def test_a_manual_run_does_not_change_the_phase_of_the_schedule(harness: Harness) -> None:
     seen = []
 
     @scheduled("* * * * *")
@@ -131,7 +132,7 @@ def test_a_manual_run_leaves_the_phase_of_the_schedule_alone(harness: Harness) -
     harness.sync()
     harness.tick()
     planned = [row.scheduled_for for row in harness.occurrences("job")]
-    connected().trigger(control.get("job"), args={"day": "monday"}, overrides={}, now=harness.now)
+    connected_ledger().trigger(control.get_job("job"), args={"day": "monday"}, overrides={}, now=harness.now)
     harness.tick()
     harness.work()
 
@@ -143,7 +144,10 @@ def test_a_manual_run_leaves_the_phase_of_the_schedule_alone(harness: Harness) -
 def test_two_triggers_in_one_microsecond_are_two_runs(harness: Harness) -> None:
     Job("job", "0 9 1 1 *", overlap="allow").task(noop)
     harness.sync()
-    ids = {connected().trigger(control.get("job"), args={}, overrides={}, now=harness.now) for _ in range(3)}
+    ids = {
+        connected_ledger().trigger(control.get_job("job"), args={}, overrides={}, now=harness.now)
+        for _ in range(3)
+    }
     harness.pass_time(seconds=1)
     harness.tick()
     harness.work()
@@ -160,24 +164,24 @@ def report_success(harness: Harness, claims: tuple[Claim, ...]) -> None:
 
 @pytest.mark.req("OCC-9")
 @pytest.mark.parametrize("schedule", ["@every 7s", "*/5 * * * * *"])
-def test_runs_by_hand_skips_and_moves_leave_every_instant_of_the_schedule_where_it_was(
+def test_manual_runs_skips_and_moves_do_not_move_any_instant_of_the_schedule(
     harness: Harness, schedule: str
 ) -> None:
     Job("job", schedule, overlap="allow").task(noop)
     harness.sync()
     start = harness.now
     harness.live(seconds=8)
-    connected().trigger(control.get("job"), args={}, now=harness.now)
+    connected_ledger().trigger(control.get_job("job"), args={}, now=harness.now)
     harness.live(seconds=8)
-    assert connected().skip_next(control.get("job"), now=harness.now) is not None
+    assert connected_ledger().skip_next(control.get_job("job"), now=harness.now) is not None
     harness.live(seconds=11)
     moved = Occurrence.objects.filter(state=OccurrenceState.PENDING).order_by("run_at")[0]
-    connected().reschedule(moved.id, run_at=harness.now + timedelta(seconds=20), now=harness.now)
+    connected_ledger().reschedule(moved.id, run_at=harness.now + timedelta(seconds=20), now=harness.now)
     harness.live(seconds=34)
 
     rows = Occurrence.objects.filter(scheduled_for__gt=start, scheduled_for__lte=harness.now)
     planned = rows.exclude(cause=Cause.MANUAL).order_by("scheduled_for")
-    owed = schedule_of(control.get("job")).between(start, harness.now)
+    owed = schedule_of(control.get_job("job")).between(start, harness.now)
     assert list(planned.values_list("scheduled_for", flat=True)) == list(owed)
     assert Counter(planned.values_list("state", flat=True)) == {
         "completed": planned.count() - 1,

@@ -2,10 +2,11 @@
 
 import pytest
 
-from jobs import Context, Job, Retry, control
-from jobs.ledger import connected
-from occurrences.models import Occurrence, Pool
-from recovery.waiting import admit_stranded
+from punctual import Context, Job, Retry
+from punctual.jobs import control
+from punctual.jobs.ledger_interface import connected_ledger
+from punctual.occurrences.models import Occurrence, Pool
+from punctual.recovery.sweeper.free_slots import admit_stranded
 from tests.harness import Harness, at_the_hour, states_of
 
 
@@ -13,7 +14,7 @@ def noop(ctx: Context) -> None: ...
 
 
 @pytest.mark.req("OCC-6")
-def test_a_pool_never_holds_more_than_its_size_and_loses_nobody(harness: Harness) -> None:
+def test_a_pool_never_exceeds_its_size_and_every_occurrence_runs(harness: Harness) -> None:
     Pool.objects.create(name="small", size=2)
     for number in range(5):
         Job(f"job-{number}", "0 * * * *", pool="small").task(noop)
@@ -29,7 +30,7 @@ def test_a_pool_never_holds_more_than_its_size_and_loses_nobody(harness: Harness
 
 
 @pytest.mark.req("OCC-6")
-def test_who_waits_starts_by_priority_then_by_time(harness: Harness) -> None:
+def test_waiting_occurrences_start_by_priority_then_by_time(harness: Harness) -> None:
     order: list[str] = []
 
     def step(ctx: Context) -> None:
@@ -40,16 +41,16 @@ def test_who_waits_starts_by_priority_then_by_time(harness: Harness) -> None:
         Job(name, "0 9 1 1 *", priority=priority).task(name=name)(step)
     harness.sync()
     for name in ("low", "first", "second", "high"):
-        connected().trigger(control.get(name), args={}, overrides={}, now=harness.now)
+        connected_ledger().trigger(control.get_job(name), args={}, overrides={}, now=harness.now)
         harness.pass_time(milliseconds=1)
         harness.tick()
     harness.work()
 
-    assert order == ["low", "high", "first", "second"], "the first one had the slot; then priority decides"
+    assert order == ["low", "high", "first", "second"], "the first one took the slot; then priority decides"
 
 
 @pytest.mark.req("OCC-6")
-def test_a_dead_worker_s_slot_comes_back(harness: Harness) -> None:
+def test_the_slot_of_a_dead_worker_becomes_free(harness: Harness) -> None:
     Pool.objects.create(name="default", size=1)
     Job("doomed", "0 * * * *", retry=Retry(0)).task(noop)
     Job("next", "0 * * * *", priority=-1).task(noop)
@@ -61,14 +62,14 @@ def test_a_dead_worker_s_slot_comes_back(harness: Harness) -> None:
 
 
 @pytest.mark.req("OCC-6")
-def test_a_pool_grows_when_the_operator_says_so(harness: Harness) -> None:
+def test_a_pool_grows_when_the_operator_resizes_it(harness: Harness) -> None:
     Job("job", "*/10 * * * * *", pool="mine", overlap="allow").task(noop)
     harness.sync()
     harness.tick()
     assert not Pool.objects.filter(name="mine").exists()
     harness.pass_time(seconds=10)
     harness.tick()
-    assert Pool.objects.get(name="mine").size == 50, "made on first use"
+    assert Pool.objects.get(name="mine").size == 50, "created on first use"
     Pool.objects.update(size=0)
     harness.pass_time(seconds=10)
     harness.tick()
@@ -80,7 +81,7 @@ def test_a_pool_grows_when_the_operator_says_so(harness: Harness) -> None:
 
 
 @pytest.mark.req("OCC-6")
-def test_a_full_pool_with_a_long_line_does_not_starve_another(harness: Harness) -> None:
+def test_a_full_pool_with_a_long_queue_does_not_starve_another(harness: Harness) -> None:
     for name in ("full", "open"):
         Pool.objects.create(name=name, size=0)
     for number in range(3):
@@ -96,7 +97,7 @@ def test_a_full_pool_with_a_long_line_does_not_starve_another(harness: Harness) 
 
 
 @pytest.mark.req("OCC-4")
-def test_queue_latest_keeps_only_the_newest_in_line(harness: Harness) -> None:
+def test_queue_latest_keeps_only_the_newest_waiting_occurrence(harness: Harness) -> None:
     Job("job", "*/10 * * * * *", overlap="queue_latest").task(noop)
     harness.sync()
     harness.pass_time(seconds=10)
@@ -128,7 +129,7 @@ def test_replace_cancels_the_running_one_and_starts_the_new_one(harness: Harness
 
 
 @pytest.mark.req("CHX-12")
-def test_what_would_start_after_its_window_is_missed(harness: Harness) -> None:
+def test_an_occurrence_that_cannot_start_within_its_window_is_missed(harness: Harness) -> None:
     Pool.objects.create(name="default", size=0)
     Job("job", "*/10 * * * * * {window:5s}").task(noop)
     harness.sync()
@@ -168,14 +169,14 @@ def test_execute_all_of_an_exclusive_job_runs_one_after_the_other(harness: Harne
 
 
 @pytest.mark.req("JOB-2")
-def test_one_occurrence_may_override_what_its_job_says(harness: Harness) -> None:
+def test_an_occurrence_may_override_the_settings_of_its_job(harness: Harness) -> None:
     def fail(ctx: Context) -> None:
         raise ValueError
 
     Job("job", "0 9 1 1 *", retry=Retry(5, "1s")).task(fail)
     harness.sync()
     overrides = {"retry": {"max_retries": 0}, "priority": 3}
-    connected().trigger(control.get("job"), args={}, overrides=overrides, now=harness.now)
+    connected_ledger().trigger(control.get_job("job"), args={}, overrides=overrides, now=harness.now)
     harness.tick()
     harness.work()
 
@@ -188,13 +189,13 @@ def test_one_occurrence_may_override_what_its_job_says(harness: Harness) -> None
 def test_resuming_runs_the_backlog_as_chosen(harness: Harness, choice: str, ran: int) -> None:
     Job("job", "*/10 * * * * *", overlap="allow").task(noop)
     harness.sync()
-    job = control.get("job")
+    job = control.get_job("job")
     paused_at = harness.now
     job.__class__.objects.update(paused_at=paused_at)
     harness.live(seconds=30)
     job.__class__.objects.update(paused_at=None)
     for _ in range(2):
-        connected().run_skipped(job, choice=choice, since=paused_at, now=harness.now) if ran else None
+        connected_ledger().run_skipped(job, choice=choice, since=paused_at, now=harness.now) if ran else None
     harness.tick()
     harness.work()
 

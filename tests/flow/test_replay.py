@@ -1,6 +1,7 @@
-"""What is over runs again: a new, linked occurrence with a reason and an author, by the normal doors."""
+"""A replay is a new occurrence, linked to its parent, with a reason and an author."""
 
 import json
+from functools import partial
 from io import StringIO
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,25 +11,26 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 
-from jobs import Context, Job, Retry
-from jobs.models import Job as JobRow
-from occurrences.models import Occurrence, Pool
-from recovery.audit import Asked
-from recovery.models import Audit
-from recovery.ranges import repeated
-from recovery.replay import replay
+from punctual import Context, Job, Retry
+from punctual.console.acting.admin_log import log_change
+from punctual.jobs.models import Job as JobRow
+from punctual.occurrences.models import Occurrence, Pool
+from punctual.operations.models import Audit
+from punctual.operations.occurrence_actions import replay_occurrences
+from punctual.recovery.replay import originals_to_replay
+from punctual.recovery.requester import Requester
 from tests.harness import Harness, at_the_hour
 
 pytestmark = pytest.mark.req("REC-4")
 
-BY = Asked("ada", "the source was wrong")
+BY = Requester("ada", "the source was wrong")
 
 
 def noop(ctx: Context) -> None: ...
 
 
 class Flaky:
-    """Fails until it is mended."""
+    """Whether the task `flaky` fails."""
 
     broken = True
 
@@ -38,7 +40,7 @@ def flaky(ctx: Context) -> None:
         raise ValueError("broken")
 
 
-def failed(harness: Harness, **config: Any) -> Occurrence:
+def failed_occurrence(harness: Harness, **config: Any) -> Occurrence:
     """An occurrence of three tasks: the first succeeded, the second failed, the third was canceled."""
     Flaky.broken = True
     job = Job("job", "0 * * * *", retry=Retry(0, "1s"), **config)
@@ -54,14 +56,14 @@ def failed(harness: Harness, **config: Any) -> Occurrence:
 
 
 def rerun(harness: Harness, *ids: UUID, **options: Any) -> list[Occurrence]:
-    made = replay(ids, asked=BY, now=harness.now, **options).made
+    created = replay_occurrences(ids, requester=BY, now=harness.now, **options).created
     harness.tick()
     harness.work()
-    return list(Occurrence.objects.filter(id__in=made).order_by("run_at"))
+    return list(Occurrence.objects.filter(id__in=created).order_by("run_at"))
 
 
 def test_a_replay_is_a_new_linked_occurrence_with_a_reason_and_an_author(harness: Harness) -> None:
-    row = failed(harness)
+    row = failed_occurrence(harness)
     harness.pass_time(minutes=5)
     (again,) = rerun(harness, row.id)
     assert (again.state, again.cause, again.parent_id) == ("completed", "replay", row.id)
@@ -69,7 +71,7 @@ def test_a_replay_is_a_new_linked_occurrence_with_a_reason_and_an_author(harness
     assert (again.scheduled_for, again.run_at) == (row.scheduled_for, harness.now)
     assert [run.task.name for run in again.runs.order_by("position")] == ["one", "two", "three"]
     row.refresh_from_db()
-    assert row.state == "failed", "what happened stays what happened"
+    assert row.state == "failed", "the parent does not change"
     (entry,) = Audit.objects.all()
     assert (entry.action, entry.requested_by, entry.count, entry.details["of"]) == (
         "replay",
@@ -79,8 +81,8 @@ def test_a_replay_is_a_new_linked_occurrence_with_a_reason_and_an_author(harness
     )
 
 
-def test_only_the_failed_part_runs_again(harness: Harness) -> None:
-    row = failed(harness)
+def test_failed_only_repeats_the_tasks_that_did_not_succeed(harness: Harness) -> None:
+    row = failed_occurrence(harness)
     Flaky.broken = True
     (again,) = rerun(harness, row.id, failed_only=True)
     assert [run.task.name for run in again.runs.order_by("position")] == ["two", "three"]
@@ -88,31 +90,31 @@ def test_only_the_failed_part_runs_again(harness: Harness) -> None:
     Flaky.broken = False
     (third,) = rerun(harness, again.id)
     assert [run.task.name for run in third.runs.order_by("position")] == ["two", "three"], (
-        "a part stays a part"
+        "the replay of a partial replay runs the same tasks"
     )
     assert third.state == "completed"
 
 
-def test_a_double_click_is_one_replay_and_a_second_wish_is_another(harness: Harness) -> None:
-    row = failed(harness, overlap="allow")
-    first = replay([row.id], asked=BY, now=harness.now, key="a form")
-    twice = replay([row.id], asked=BY, now=harness.now, key="a form")
-    other = replay([row.id], asked=BY, now=harness.now)
-    assert first.made == twice.made != other.made
+def test_requests_with_the_same_key_create_one_replay(harness: Harness) -> None:
+    row = failed_occurrence(harness, overlap="allow")
+    first = replay_occurrences([row.id], requester=BY, now=harness.now, key="a form")
+    twice = replay_occurrences([row.id], requester=BY, now=harness.now, key="a form")
+    other = replay_occurrences([row.id], requester=BY, now=harness.now)
+    assert first.created == twice.created != other.created
     assert Occurrence.objects.filter(cause="replay").count() == 2
     assert Audit.objects.count() == 2
 
 
-def test_what_is_under_way_a_range_or_of_a_removed_job_is_refused(harness: Harness) -> None:
-    row = failed(harness)
+def test_active_occurrences_ranges_and_removed_jobs_are_refused(harness: Harness) -> None:
+    row = failed_occurrence(harness)
     (pending,) = Occurrence.objects.filter(state="pending")
-    assert replay([pending.id, uuid4()], asked=BY, now=harness.now).refused == 2
+    assert replay_occurrences([pending.id, uuid4()], requester=BY, now=harness.now).refused == 2
     Occurrence.objects.filter(id=pending.id).update(
         state="missed", finished_at=harness.now, spans_until="2099-01-01T00:00Z", instants=9
     )
-    assert replay([pending.id], asked=BY, now=harness.now).refused == 1
+    assert replay_occurrences([pending.id], requester=BY, now=harness.now).refused == 1
     JobRow.objects.update(removed_at=harness.now)
-    assert replay([row.id], asked=BY, now=harness.now).refused == 1
+    assert replay_occurrences([row.id], requester=BY, now=harness.now).refused == 1
     assert Audit.objects.count() == 0
 
 
@@ -120,8 +122,8 @@ def test_what_is_under_way_a_range_or_of_a_removed_job_is_refused(harness: Harne
 def test_replays_of_an_exclusive_job_wait_for_each_other_whatever_its_policy(
     harness: Harness, overlap: str
 ) -> None:
-    row = failed(harness, overlap=overlap)
-    ids = [replay([row.id], asked=BY, now=harness.now).made[0] for _ in range(3)]
+    row = failed_occurrence(harness, overlap=overlap)
+    ids = [replay_occurrences([row.id], requester=BY, now=harness.now).created[0] for _ in range(3)]
     harness.tick()
     states = sorted(Occurrence.objects.filter(id__in=ids).values_list("state", flat=True))
     assert states == ["dispatched", "queued", "queued"]
@@ -129,8 +131,8 @@ def test_replays_of_an_exclusive_job_wait_for_each_other_whatever_its_policy(
     assert set(Occurrence.objects.filter(id__in=ids).values_list("state", flat=True)) == {"completed"}
 
 
-def test_a_full_pool_holds_a_replay_back_and_a_pause_does_not(harness: Harness) -> None:
-    row = failed(harness, overlap="allow")
+def test_a_replay_waits_for_a_full_pool_and_not_for_a_paused_job(harness: Harness) -> None:
+    row = failed_occurrence(harness, overlap="allow")
     Pool.objects.update(size=0)
     JobRow.objects.update(paused_at=harness.now)
     (waiting,) = rerun(harness, row.id)
@@ -143,15 +145,16 @@ def test_a_full_pool_holds_a_replay_back_and_a_pause_does_not(harness: Harness) 
 
 
 @pytest.mark.req("OPS-2")
-def test_a_known_user_is_in_django_s_log_too(harness: Harness) -> None:
-    row = failed(harness)
+def test_a_replay_by_a_logged_in_user_is_in_djangos_log(harness: Harness) -> None:
+    row = failed_occurrence(harness)
     user = get_user_model().objects.create(username="ada")
-    replay([row.id], asked=Asked("ada", "why not", user.pk), now=harness.now)
+    requester = Requester("ada", "why not", log=partial(log_change, user))
+    replay_occurrences([row.id], requester=requester, now=harness.now)
     (entry,) = LogEntry.objects.all()
     assert (entry.user_id, entry.change_message) == (user.pk, "why not")
 
 
-def test_any_number_take_the_same_few_statements_per_batch(
+def test_the_number_of_statements_per_batch_is_constant(
     harness: Harness, django_assert_max_num_queries: Any
 ) -> None:
     Job("job", "* * * * *", overlap="allow").task(noop)
@@ -162,12 +165,12 @@ def test_any_number_take_the_same_few_statements_per_batch(
     ids = list(Occurrence.objects.filter(state="missed").values_list("id", flat=True))
     assert len(ids) > 190
     with django_assert_max_num_queries(20):  # SQLite takes the rows in several inserts
-        assert len(replay(ids, asked=BY, now=harness.now).made) == len(ids)
+        assert len(replay_occurrences(ids, requester=BY, now=harness.now).created) == len(ids)
 
 
 @pytest.mark.req("OPS-3")
-def test_the_command_replays_by_id_and_by_filter_and_says_first_how_many(harness: Harness) -> None:
-    row = failed(harness)
+def test_the_command_replays_by_id_and_by_filter_with_a_dry_run(harness: Harness) -> None:
+    row = failed_occurrence(harness)
     command = [
         "occurrences",
         "replay",
@@ -182,18 +185,20 @@ def test_the_command_replays_by_id_and_by_filter_and_says_first_how_many(harness
     ]
     assert "would be replayed  1" in output(*command, "--dry-run")
     assert Occurrence.objects.filter(cause="replay").count() == 0
-    made = json.loads(output("occurrences", "replay", row.shown_id, "--json", "--key", "k", "--by", "eve"))
-    assert made == json.loads(
-        output("occurrences", "replay", row.shown_id, "--json", "--key", "k", "--by", "eve")
+    created = json.loads(
+        output("occurrences", "replay", row.display_id, "--json", "--key", "k", "--by", "eve")
     )
-    shown = json.loads(output("occurrences", "show", made[0]["occurrence"], "--json"))
-    assert (shown["cause"], shown["requested_by"], shown["parent"]) == ("replay", "eve", row.shown_id)
-    assert row.shown_id in output("occurrences", "list", "--state", "failed")
+    assert created == json.loads(
+        output("occurrences", "replay", row.display_id, "--json", "--key", "k", "--by", "eve")
+    )
+    shown = json.loads(output("occurrences", "show", created[0]["occurrence"], "--json"))
+    assert (shown["cause"], shown["requested_by"], shown["parent"]) == ("replay", "eve", row.display_id)
+    assert row.display_id in output("occurrences", "list", "--state", "failed")
     with pytest.raises(CommandError, match="expected ids, or a filter"):
         output("occurrences", "replay")
 
 
-def test_a_range_runs_in_its_order_and_leaves_out_its_own_replays_and_what_they_mended(
+def test_a_range_is_replayed_in_order_without_replays_and_failures_that_were_replayed(
     harness: Harness,
 ) -> None:
     Flaky.broken = True
@@ -211,27 +216,27 @@ def test_a_range_runs_in_its_order_and_leaves_out_its_own_replays_and_what_they_
     assert "would be replayed  4" in output(*span, "--dry-run")
     assert "would be replayed  2" in output(*span, "--failed-only", "--dry-run")
     Flaky.broken = False
-    wanted = repeated(ended, failed_only=True).order_by("scheduled_for").values_list("id", flat=True)
-    made = rerun(harness, *wanted, failed_only=True)
+    originals = originals_to_replay(ended, failed_only=True).order_by("scheduled_for")
+    created = rerun(harness, *originals.values_list("id", flat=True), failed_only=True)
     harness.pass_time(seconds=1)
     harness.tick()
     harness.work()
-    assert [row.scheduled_for for row in made] == sorted(row.scheduled_for for row in made)
-    assert made[0].run_at < made[1].run_at
+    assert [row.scheduled_for for row in created] == sorted(row.scheduled_for for row in created)
+    assert created[0].run_at < created[1].run_at
     assert "would be replayed  0" in output(*span, "--failed-only", "--dry-run")
     assert "would be replayed  4" in output(*span, "--dry-run")
 
 
 @pytest.mark.req("OPS-3")
 @pytest.mark.req("EXE-10")
-def test_commands_cancel_what_runs_and_skip_what_waits(harness: Harness) -> None:
+def test_the_commands_cancel_active_and_skip_pending_occurrences(harness: Harness) -> None:
     Job("job", "0 * * * *").task(noop)
     at_the_hour(harness)
     active = Occurrence.objects.get(state="dispatched")
     pending = Occurrence.objects.get(state="pending")
-    assert "canceled  1" in output("occurrences", "cancel", active.shown_id, "--reason", "stop")
+    assert "canceled  1" in output("occurrences", "cancel", active.display_id, "--reason", "stop")
     assert "skipped  1" in output("occurrences", "skip", str(pending.id))
-    with pytest.raises(SystemExit, match="1"):  # named, and not done
+    with pytest.raises(SystemExit, match="1"):  # it is active, so it is not skipped
         output("occurrences", "skip", str(active.id))
     assert Audit.objects.get(action="skip").details["occurrences"] == [str(pending.id)]
     active.refresh_from_db()
@@ -242,5 +247,5 @@ def test_commands_cancel_what_runs_and_skip_what_waits(harness: Harness) -> None
 
 def output(*words: str) -> str:
     out = StringIO()
-    call_command(*words, stdout=out)
+    call_command("punctual", *words, stdout=out)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""Old rows go by each job's retention; counters never fall, instants never come back."""
+"""Old rows are pruned by retention; counters never decrease and pruned instants are not planned again."""
 
 from datetime import datetime, timedelta
 from io import StringIO
@@ -8,20 +8,23 @@ import pytest
 from django.apps import apps
 from django.core.management import call_command
 
-from jobs import Context, Job, Retry, control
-from occurrences.models import Attempt, Occurrence, TaskRun
-from recovery import pruning, totals
-from recovery.audit import Asked
-from recovery.models import Audit, PruneRound, Tally
-from recovery.oldest import Keeps
-from recovery.replay import replay
-from recovery.retention import Kept, outlook, prunable, prune
-from recovery.verify import verify
+from punctual import Context, Job, Retry
+from punctual.jobs import control
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.operations.models import Audit
+from punctual.operations.prune_actions import prune_job
+from punctual.recovery import counters, pruning
+from punctual.recovery.models import PruneRound, Tally
+from punctual.recovery.pruning import PruneResult
+from punctual.recovery.replay import replay
+from punctual.recovery.requester import Requester
+from punctual.recovery.retention import JobCutoff, cutoff_of, preview_pruning, prunable
+from punctual.recovery.verification.verify import verify
 from tests.harness import Harness
 
 pytestmark = pytest.mark.req("REC-6")
 
-BY = Asked("ada")
+BY = Requester("ada")
 
 
 def noop(ctx: Context) -> None: ...
@@ -31,21 +34,21 @@ def broken(ctx: Context) -> None:
     raise ValueError("broken")
 
 
-def lived(harness: Harness, minutes: int = 6) -> None:
+def run_for(harness: Harness, minutes: int = 6) -> None:
     for _ in range(minutes):
         harness.pass_time(minutes=1)
         harness.tick()
         harness.work()
 
 
-def by_hand(harness: Harness) -> None:
-    """The beats' own pruning has just been done."""
+def disable_pruning_by_beats(harness: Harness) -> None:
+    """Set the next round of the beats' pruning far into the future."""
     later = harness.now + timedelta(days=1000)
-    PruneRound.objects.create(pk=pruning.ONLY, due_at=later, began_at=later)
+    PruneRound.objects.create(pk=pruning.ROUND_ID, due_at=later, began_at=later)
 
 
-def pruned(name: str, now: datetime) -> Kept:
-    return prune(control.get(name), asked=BY, now=now) or pytest.fail(f"{name} keeps everything")
+def prune_now(name: str, now: datetime) -> PruneResult:
+    return prune_job(control.get_job(name), requester=BY, now=now) or pytest.fail(f"{name} keeps everything")
 
 
 @pytest.fixture
@@ -54,84 +57,86 @@ def jobs(harness: Harness) -> Harness:
     Job("long", "* * * * *", retention="30d").task(noop)
     Job("ever", "* * * * *").task(noop)
     harness.sync()
-    by_hand(harness)
-    lived(harness)
+    disable_pruning_by_beats(harness)
+    run_for(harness)
     return harness
 
 
-def everything() -> list[Any]:
-    return [totals.occurrences(), totals.attempts(), totals.recoveries()]
+def all_totals() -> list[Any]:
+    return [counters.occurrence_totals(), counters.attempt_totals(), counters.recovery_totals()]
 
 
-def test_each_job_keeps_what_its_retention_says(jobs: Harness) -> None:
+def test_each_job_keeps_occurrences_for_its_retention(jobs: Harness) -> None:
     before = {name: len(jobs.finished(name)) for name in ("short", "long", "ever")}
-    assert prune(control.get("ever"), asked=BY, now=jobs.now) is None
-    assert pruned("long", jobs.now) == Kept("long", jobs.now - timedelta(days=30), 0)
+    assert prune_job(control.get_job("ever"), requester=BY, now=jobs.now) is None
+    assert cutoff_of(control.get_job("long"), jobs.now) == jobs.now - timedelta(days=30)
+    assert prune_now("long", jobs.now) == PruneResult(0)
     cutoff = jobs.now - timedelta(minutes=3)
-    assert prunable(control.get("short"), cutoff).count() == 2
-    assert outlook([Keeps(control.get("short").id, cutoff)], 100).count == 2
-    assert pruned("short", jobs.now) == Kept("short", cutoff, 2)
+    assert prunable(control.get_job("short"), cutoff).count() == 2
+    assert preview_pruning([JobCutoff(control.get_job("short").id, cutoff)], 100).count == 2
+    assert cutoff_of(control.get_job("short"), jobs.now) == cutoff
+    assert prune_now("short", jobs.now) == PruneResult(2)
     after = {name: len(jobs.finished(name)) for name in before}
     assert after == before | {"short": before["short"] - 2}
     ends = [row.finished_at for row in jobs.occurrences("short") if row.finished_at]
-    assert min(ends) == cutoff, "counted from its end: this one ended just then"
+    assert min(ends) == cutoff, "retention counts from the end: this one ended exactly then"
 
 
 @pytest.mark.req("OPS-4")
-def test_counters_are_the_same_before_and_after_and_go_on_counting(jobs: Harness) -> None:
-    jobs.pass_time(minutes=10)  # downtime, so that recovery counts something, too
-    lived(jobs)
-    before = everything()
+def test_counters_do_not_change_by_pruning_and_keep_counting(jobs: Harness) -> None:
+    jobs.pass_time(minutes=10)  # downtime, so that occurrences are recovered
+    run_for(jobs)
+    before = all_totals()
     assert any("short" in key for key in before[2])
-    pruned("short", jobs.now)
+    prune_now("short", jobs.now)
     assert Tally.objects.exists()
-    assert everything() == before
-    lived(jobs, 3)
-    pruned("short", jobs.now)
-    assert everything()[0]["short", "completed"] == before[0]["short", "completed"] + 3
+    assert all_totals() == before
+    run_for(jobs, 3)
+    prune_now("short", jobs.now)
+    assert all_totals()[0]["short", "completed"] == before[0]["short", "completed"] + 3
 
 
 @pytest.mark.req("OCC-2")
-def test_pruned_instants_do_not_come_back_and_are_not_taken_for_lost(jobs: Harness) -> None:
+def test_pruned_instants_are_not_planned_again_and_are_no_difference_for_verify(jobs: Harness) -> None:
     jobs.pass_time(minutes=10)
     jobs.tick()
     jobs.work()
-    pruned("short", jobs.now + timedelta(hours=1))
+    prune_now("short", jobs.now + timedelta(hours=1))
     rest = len(jobs.finished("short"))
     jobs.tick()
     jobs.work()
     assert len(jobs.finished("short")) == rest
-    assert list(verify(control.get("short"), now=jobs.now)) == []
+    assert list(verify(control.get_job("short"), now=jobs.now)) == []
 
 
-def test_what_is_not_over_and_dead_letters_nobody_dealt_with_stay(harness: Harness) -> None:
+def test_unfinished_occurrences_and_unresolved_dead_letters_are_not_pruned(harness: Harness) -> None:
     Job("job", "* * * * *", retention="1m", retry=Retry(0, "1s"), overlap="allow").task(broken)
     harness.sync()
-    by_hand(harness)
+    disable_pruning_by_beats(harness)
     harness.pass_time(minutes=1)
     harness.tick()
     harness.work()
     harness.pass_time(minutes=1)
     harness.tick()
     later = harness.now + timedelta(days=1)
-    assert pruned("job", later).pruned == 0
+    assert prune_now("job", later).pruned == 0
     assert {"failed", "dispatched"} <= set(harness.states("job"))
     TaskRun.objects.filter(state="dlq").update(resolved_at=harness.now, resolution="purged")
-    assert pruned("job", later).pruned == 1
+    assert prune_now("job", later).pruned == 1
     assert not Attempt.objects.exists()
 
 
-def test_a_replay_outlives_what_it_repeated(jobs: Harness) -> None:
+def test_a_replay_stays_when_its_parent_is_pruned(jobs: Harness) -> None:
     old = jobs.occurrences("short")[0]
     jobs.pass_time(days=1)
-    (made,) = replay([old.id], asked=Asked("ada"), now=jobs.now).made
-    pruned("short", jobs.now)
-    assert Occurrence.objects.get(id=made).parent_id is None
+    (created,) = replay([old.id], requester=Requester("ada"), now=jobs.now).created
+    prune_now("short", jobs.now)
+    assert Occurrence.objects.get(id=created).parent_id is None
     assert not Occurrence.objects.filter(id=old.id).exists()
 
 
-def test_nothing_else_refers_to_the_rows_that_are_deleted_behind_django_s_back() -> None:
-    """Retention deletes by hand what it knows of; a new table that refers to these must be added there."""
+def test_no_other_table_refers_to_the_rows_that_pruning_deletes_without_django() -> None:
+    """Pruning deletes dependent rows itself; a new table that refers to these must be added there."""
     referring = {
         (relation.related_model.__name__, model.__name__)
         for model in (Occurrence, TaskRun, Attempt)
@@ -143,14 +148,16 @@ def test_nothing_else_refers_to_the_rows_that_are_deleted_behind_django_s_back()
         ("TaskRun", "Occurrence"),
         ("Attempt", "TaskRun"),
     }
-    assert apps.is_installed("recovery")
+    assert apps.is_installed("punctual")
 
 
 @pytest.mark.req("OPS-3")
-def test_the_command_prunes_every_job_and_leaves_an_entry(jobs: Harness) -> None:
+def test_the_command_prunes_every_job_and_writes_an_audit_entry(jobs: Harness) -> None:
     for words, left in (["--dry-run"], 6), ([], 0):
         out = StringIO()
-        call_command("prune", *words, "--by", "cron", stdout=out)  # the database's clock is months ahead
+        call_command(
+            "punctual", "prune", *words, "--by", "cron", stdout=out
+        )  # the database's clock is months ahead
         assert "job=short" in out.getvalue()
         assert len(jobs.finished("short")) == left
     assert len(jobs.finished("ever")) == 6

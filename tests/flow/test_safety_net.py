@@ -1,4 +1,4 @@
-"""Crashes, lost messages, downtime: nothing lost, nothing twice."""
+"""After crashes, lost messages and downtime nothing is lost and nothing runs twice."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,16 +7,16 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from execution.dispatch import dispatch
-from execution.outcome import Ending, Result
-from execution.report import FencedError, Report, report
-from jobs import Context, Job, Retry, scheduled
-from jobs.models import Job as JobRow
-from jobs.registry import registry
-from occurrences.firing import fire_due
-from occurrences.materialize import plan_due
-from occurrences.models import Occurrence, Pool
-from recovery import sweep
+from punctual import Context, Job, Retry, scheduled
+from punctual.execution.broker.dispatch import dispatch
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import FencedError, Report, report
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.models import Job as JobRow
+from punctual.occurrences.admission.firing import fire_due
+from punctual.occurrences.models import Occurrence, Pool
+from punctual.occurrences.planning.materialize import plan_due
+from punctual.recovery.sweeper import sweep
 from tests.harness import Harness, at_the_hour, states_of
 
 
@@ -29,7 +29,7 @@ def test_planning_the_same_instants_again_creates_nothing(harness: Harness) -> N
     harness.sync()
     plan_due(harness.now)
     before = [row.id for row in harness.occurrences("job")]
-    # Another beat that has read the cursor before the first one wrote it:
+    # Another beat read the cursor before the first one wrote it:
     JobRow.objects.get().cursor.__class__.objects.update(planned_until=None, plan_at=harness.now)
     plan_due(harness.now)
 
@@ -38,7 +38,7 @@ def test_planning_the_same_instants_again_creates_nothing(harness: Harness) -> N
 
 
 @pytest.mark.req("OCC-2")
-def test_pruned_instants_do_not_come_back(harness: Harness) -> None:
+def test_deleted_instants_are_not_planned_again(harness: Harness) -> None:
     Job("job", "*/10 * * * * *").task(noop)
     harness.sync()
     harness.live(seconds=30)
@@ -46,7 +46,7 @@ def test_pruned_instants_do_not_come_back(harness: Harness) -> None:
     Occurrence.objects.filter(finished_at__isnull=False).delete()
     harness.live(seconds=10)
 
-    assert harness.finished("job") == ["completed"], "only the instant that was new"
+    assert harness.finished("job") == ["completed"], "only the new instant"
 
 
 @pytest.mark.req("OCC-7")
@@ -67,14 +67,14 @@ def test_a_beat_that_dies_before_publishing_delays_but_loses_nothing(harness: Ha
 
 
 @pytest.mark.req("OCC-7")
-def test_messages_the_broker_forgot_are_sent_again(harness: Harness) -> None:
+def test_messages_the_broker_lost_are_sent_again(harness: Harness) -> None:
     Job("job", "0 * * * *").task(noop)
     at_the_hour(harness)
     assert harness.lose_messages() == 1
     harness.pass_time(minutes=5)
     harness.tick()
     harness.tick()
-    assert harness.work() == 1, "asked for again once, not at every sweep"
+    assert harness.work() == 1, "sent again once, not in every sweep"
 
     assert harness.finished("job") == ["completed"]
 
@@ -88,11 +88,11 @@ def test_a_backlog_in_the_queue_is_not_multiplied_by_resending(harness: Harness)
         harness.pass_time(minutes=6)
         harness.tick()
 
-    assert harness.lose_messages() == 3, "one message each, however long nobody came for them"
+    assert harness.lose_messages() == 3, "one message each, however long no worker takes them"
 
 
 @pytest.mark.req("OCC-7")
-def test_a_worker_is_not_asked_again_and_again_to_settle(harness: Harness) -> None:
+def test_settlement_is_requested_once_while_no_worker_runs(harness: Harness) -> None:
     job = Job("job", "0 * * * *")
     job.task(noop)
     job.on_complete(lambda _report: None)
@@ -126,7 +126,7 @@ def test_a_resent_message_has_no_second_effect(harness: Harness) -> None:
 
 @pytest.mark.req("REC-3")
 @pytest.mark.req("TSK-2")
-def test_a_dead_worker_s_run_is_taken_over_and_the_evidence_kept(harness: Harness) -> None:
+def test_the_run_of_a_dead_worker_is_retried_and_its_lease_is_recorded(harness: Harness) -> None:
     Job("job", "0 * * * *", retry=Retry(1, "1s")).task(noop)
     harness.now = harness.now.replace(minute=59, second=59)
     harness.sync()
@@ -138,8 +138,8 @@ def test_a_dead_worker_s_run_is_taken_over_and_the_evidence_kept(harness: Harnes
     assert states_of(harness.attempts("job")) == ["running"]
     harness.live(seconds=3)
 
-    lost, won = harness.attempts("job")
-    assert (lost.state, won.state) == ("lost", "success")
+    lost, retried = harness.attempts("job")
+    assert (lost.state, retried.state) == ("lost", "success")
     assert (lost.worker, lost.lease_until) == ("doomed/1", claimed_at + timedelta(seconds=30))
     assert lost.heartbeat_at == claimed_at
     assert harness.finished("job") == ["completed"]
@@ -147,7 +147,7 @@ def test_a_dead_worker_s_run_is_taken_over_and_the_evidence_kept(harness: Harnes
 
 @pytest.mark.req("TSK-2")
 @pytest.mark.req("EXE-6")
-def test_a_zombie_s_late_result_changes_nothing(harness: Harness) -> None:
+def test_a_late_result_of_a_lost_attempt_is_rejected(harness: Harness) -> None:
     Job("job", "0 * * * *", retry=Retry(1, "1s")).task(noop)
     at_the_hour(harness)
     (zombie,) = harness.crash_worker().claims
@@ -194,7 +194,7 @@ def test_a_failing_transactional_task_leaves_no_effect(harness: Harness) -> None
         ({"recovery": "bounded_window", "recovery_max_duration": "25m"}, 3),
     ],
 )
-def test_downtime_is_made_up_for_as_the_strategy_says(
+def test_downtime_is_recovered_by_the_strategy_of_the_job(
     harness: Harness, config: dict[str, Any], ran: int
 ) -> None:
     Job("job", "*/10 * * * *", overlap="allow", **config).task(noop)
@@ -209,11 +209,11 @@ def test_downtime_is_made_up_for_as_the_strategy_says(
     assert {row.cause for row in past[6 - ran :]} <= {"recovery"}
     harness.tick()
     harness.work()
-    assert len(harness.attempts("job")) == ran, "catching up again changes nothing"
+    assert len(harness.attempts("job")) == ran, "a second catch-up changes nothing"
 
 
 @pytest.mark.req("REC-1")
-def test_a_short_stall_is_just_lateness(harness: Harness) -> None:
+def test_occurrences_within_the_grace_run_late_and_are_not_missed(harness: Harness) -> None:
     Job("job", "*/10 * * * * *", recovery="mark_as_missed", overlap="allow").task(noop)
     harness.sync()
     harness.tick()
@@ -242,7 +242,7 @@ def test_a_hook_whose_worker_died_is_still_called(harness: Harness) -> None:
 
 
 @pytest.mark.req("JOB-10")
-def test_a_job_no_code_declares_any_more_is_removed_and_comes_back(harness: Harness) -> None:
+def test_a_job_that_is_no_longer_declared_is_removed_and_can_return(harness: Harness) -> None:
     job = Job("job", "*/10 * * * * *")
     job.task(noop)
     harness.sync()
@@ -259,7 +259,7 @@ def test_a_job_no_code_declares_any_more_is_removed_and_comes_back(harness: Harn
 
 
 @pytest.mark.req("OCC-6")
-def test_a_waiting_occurrence_is_admitted_even_if_nobody_was_left_to_do_it(harness: Harness) -> None:
+def test_a_sweep_admits_a_waiting_occurrence_when_no_settlement_does(harness: Harness) -> None:
     Job("job", "*/10 * * * * *", overlap="queue").task(noop)
     harness.sync()
     harness.pass_time(seconds=10)
@@ -275,7 +275,7 @@ def test_a_waiting_occurrence_is_admitted_even_if_nobody_was_left_to_do_it(harne
     assert harness.states("job")[0] == "completed"
 
 
-def test_a_tick_takes_the_same_number_of_statements_whatever_is_due(harness: Harness) -> None:
+def test_the_number_of_statements_of_a_tick_does_not_depend_on_what_is_due(harness: Harness) -> None:
     Pool.objects.create(name="default", size=100)
     statements = []
     for size in (3, 40):

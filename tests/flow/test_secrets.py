@@ -1,4 +1,4 @@
-"""Secret arguments and secrets of settings, planted wherever a function can put them: found nowhere."""
+"""Secret arguments and settings, written by a task wherever it can, are found nowhere in clear text."""
 
 import io
 import json
@@ -12,13 +12,14 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from jobs import Cancel, Context, Job, Retry, control
-from jobs.ledger import connected
-from jobs.secrecy import HIDDEN
-from occurrences.models import Attempt, Occurrence, TaskRun
-from recovery.audit import Asked
-from recovery.replay import replay
-from tests.console.pages import page, pages, root
+from punctual import Cancel, Context, Job, Retry
+from punctual.jobs import control
+from punctual.jobs.ledger_interface import connected_ledger
+from punctual.jobs.redaction import HIDDEN
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.recovery.replay import replay
+from punctual.recovery.requester import Requester
+from tests.console.fixtures import page, pages, root
 from tests.console.paths import lists, page_of
 from tests.console.paths import pages as row_pages
 from tests.harness import Harness
@@ -32,8 +33,8 @@ SECRETS = (MARKED, BY_NAME, NESTED, settings.SECRET_KEY)
 
 
 @pytest.fixture
-def heard() -> Iterator[io.StringIO]:
-    """What the handler of the settings would have written."""
+def log_stream() -> Iterator[io.StringIO]:
+    """The lines that the configured log handler would write."""
     stream = io.StringIO()
     (console,) = [one for one in logging.getLogger().handlers if type(one) is logging.StreamHandler]
     before = console.setStream(stream)
@@ -42,10 +43,10 @@ def heard() -> Iterator[io.StringIO]:
 
 
 def spill(ctx: Context, how: str) -> None:
-    told = f"{how}: {ctx.args} {settings.SECRET_KEY} https://x/?q=red%2Fpanda%3F9"
-    ctx.logger.warning("%s", told)
+    text = f"{how}: {ctx.args} {settings.SECRET_KEY} https://x/?q=red%2Fpanda%3F9"
+    ctx.logger.warning("%s", text)
     logging.getLogger("some.library").warning("args %r", ctx.args)
-    ctx.heartbeat({"now": told, "deep": [ctx.args["recipe"]]})
+    ctx.heartbeat({"now": text, "deep": [ctx.args["recipe"]]})
 
 
 def declare() -> None:
@@ -84,51 +85,51 @@ def declare() -> None:
         raise ValueError(f"{report} {settings.SECRET_KEY}")
 
 
-def stored() -> Iterator[tuple[str, str]]:
-    """Every table as text, but for the arguments themselves, which have to be somewhere."""
+def stored_texts() -> Iterator[tuple[str, str]]:
+    """Every table as text, without the columns that store the arguments."""
     for model in apps.get_models():
         for row in model._default_manager.values():
             row.pop("args", None)
             yield model._meta.label, json.dumps(row, default=str, ensure_ascii=False)
 
 
-def commands() -> Iterator[tuple[str, str]]:
+def command_outputs() -> Iterator[tuple[str, str]]:
     one = Occurrence.objects.filter(job__name="leaky").latest("created_at")
     dead = TaskRun.objects.filter(state="dlq").first()
     assert dead
     for words in (
         ("jobs", "list"), ("jobs", "show", "leaky"), ("jobs", "export"),
-        ("occurrences", "list"), ("occurrences", "show", one.shown_id),
-        ("dlq", "list"), ("dlq", "show", dead.shown_id),
+        ("occurrences", "list"), ("occurrences", "show", one.display_id),
+        ("dlq", "list"), ("dlq", "show", dead.display_id),
     ):  # fmt: skip
         for more in ([], ["--json"]):
             output = io.StringIO()
-            call_command(*words, *(more if words[1] != "export" else []), stdout=output)
+            call_command("punctual", *words, *(more if words[1] != "export" else []), stdout=output)
             yield " ".join([*words, *more]), output.getvalue()
 
 
-def test_what_is_secret_is_in_no_row_no_page_no_log_and_no_answer(
-    harness: Harness, heard: io.StringIO, root: Client, client: Client
+def test_secrets_are_in_no_row_no_page_no_log_and_no_answer(
+    harness: Harness, log_stream: io.StringIO, root: Client, client: Client
 ) -> None:
     declare()
     harness.sync()
-    first = connected().trigger(control.get("leaky"), args=ARGS, overrides={}, now=harness.now)
+    first = connected_ledger().trigger(control.get_job("leaky"), args=ARGS, overrides={}, now=harness.now)
     harness.live(seconds=10)
-    replay([first], asked=Asked("me", "again"), now=harness.now)
+    replay([first], requester=Requester("me", "again"), now=harness.now)
     harness.live(seconds=10)
     assert Occurrence.objects.filter(job__name="leaky", state="completed_with_errors").count() == 2
-    assert Occurrence.objects.get(pk=first).args == ARGS, "the function needs them as they are"
+    assert Occurrence.objects.get(pk=first).args == ARGS, "the task receives them in clear text"
 
-    found = dict(shown(root, client))
-    found |= {f"{label} {number}": text for number, (label, text) in enumerate(stored())}
-    found |= dict(commands())
-    found["log"] = heard.getvalue()
+    found = dict(page_texts(root, client))
+    found |= {f"{label} {number}": text for number, (label, text) in enumerate(stored_texts())}
+    found |= dict(command_outputs())
+    found["log"] = log_stream.getvalue()
     leaks = {(name, word) for name, text in found.items() for word in SECRETS if word in text}
     assert leaks == set()
 
     tails = " ".join(Attempt.objects.values_list("log", flat=True))
     assert f"'recipe': '{HIDDEN}'" in tails
-    assert "'table': 'orders'" in tails, "what is not secret stays"
+    assert "'table': 'orders'" in tails, "other arguments stay readable"
     assert f"https://x/?q={HIDDEN}" in tails
     error = Attempt.objects.filter(error_type="ValueError").first()
     assert error
@@ -136,7 +137,7 @@ def test_what_is_secret_is_in_no_row_no_page_no_log_and_no_answer(
     assert "hook.failed job=leaky" in found["log"]
 
 
-def shown(root: Client, client: Client) -> Iterator[tuple[str, str]]:
+def page_texts(root: Client, client: Client) -> Iterator[tuple[str, str]]:
     for name, path in {**lists(), **row_pages()}.items():
         yield name, page(root, path)
     for row in (*Occurrence.objects.all(), *TaskRun.objects.all(), *Attempt.objects.all()):

@@ -1,4 +1,4 @@
-"""Whatever happens to jobs, the ledger equals what is owed; and whoever tampers with it is found."""
+"""After any history of a job the ledger holds exactly the owed instants; every tampering is found."""
 
 import json
 from datetime import datetime, timedelta
@@ -11,19 +11,21 @@ from django.core.management import call_command
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from jobs import Context, Job, control
-from jobs.definition import Definition, TaskDefinition
-from jobs.ledger import connected
-from jobs.models import Job as JobRow
-from jobs.models import Origin
-from jobs.policy import Update, UpdatePolicy
-from jobs.registry import TaskFunction, registry
-from jobs.store import Change, store
-from occurrences import transitions
-from occurrences.models import Cursor, Occurrence
-from recovery.coverage import Kind
-from recovery.owed import owed
-from recovery.verify import pieces_of, verify
+from punctual import Context, Job
+from punctual.jobs import control
+from punctual.jobs.declaration.registry import TaskFunction, registry
+from punctual.jobs.definition.document import Definition, TaskDefinition
+from punctual.jobs.ledger_interface import connected_ledger
+from punctual.jobs.models import Job as JobRow
+from punctual.jobs.models import Origin
+from punctual.jobs.store.definitions import Change, store
+from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.states import Reason
+from punctual.recovery.verification.coverage import Kind
+from punctual.recovery.verification.segments import owed_instants
+from punctual.recovery.verification.verify import job_segments, verify
 from tests.harness import START, Harness
 
 pytestmark = [pytest.mark.req("OCC-5")]
@@ -52,17 +54,17 @@ CONFIGS: list[dict[str, Any]] = [
 def noop(ctx: Context) -> None: ...
 
 
-def stored(
+def store_job(
     schedule: str, now: datetime, config: int = 0, *, enabled: bool = True, policy: str = "immediate"
 ) -> None:
     registry.add_function(TaskFunction("verified.noop", noop))
     steps = (TaskDefinition("step", "verified.noop"),)
-    wanted = Definition("job", schedule, CONFIGS[config], {}, steps, enabled=enabled)
-    store([wanted], Change(Origin.ADMIN, "editor", now, policy=UpdatePolicy(Update(policy))))
+    definition = Definition("job", schedule, CONFIGS[config], {}, steps, enabled=enabled)
+    store([definition], Change(Origin.ADMIN, "editor", now, policy=UpdatePolicy(Update(policy))))
 
 
 def differences(name: str, now: datetime) -> list[tuple[str, int]]:
-    return [(item.kind, item.count) for item in verify(control.get(name), now=now)]
+    return [(item.kind, item.count) for item in verify(control.get_job(name), now=now)]
 
 
 edit = st.tuples(
@@ -72,14 +74,14 @@ edit = st.tuples(
     st.sampled_from(["immediate", "graceful", "windowed"]),
 )
 words = st.sampled_from(["tick", "two ticks", "nothing", "pause", "resume", "trigger", "skip", "raw edit"])
-happenings = st.lists(
+histories = st.lists(
     st.tuples(st.sampled_from([1, 7, 45, 60, 200, 7200]), st.one_of(words, edit)),
     min_size=2,
     max_size=12,
 )
 
 
-def happen(harness: Harness, action: object) -> None:
+def perform(harness: Harness, action: object) -> None:
     rows = JobRow.objects.filter(name="job")
     match action:
         case "tick":
@@ -90,49 +92,49 @@ def happen(harness: Harness, action: object) -> None:
         case "pause" | "resume":
             rows.update(paused_at=harness.now if action == "pause" else None)
         case "trigger":
-            connected().trigger(rows.get(), args={}, now=harness.now)
+            connected_ledger().trigger(rows.get(), args={}, now=harness.now)
         case "skip":
-            connected().skip_next(rows.get(), now=harness.now)
+            connected_ledger().skip_next(rows.get(), now=harness.now)
         case "raw edit":
             rows.update(schedule="*/3 * * * *", updated_at=harness.now)
         case (str(schedule), int(config), bool(enabled), str(policy)):
-            stored(schedule, harness.now, config, enabled=enabled, policy=policy)
+            store_job(schedule, harness.now, config, enabled=enabled, policy=policy)
 
 
-def come_to_rest(harness: Harness) -> None:
-    """Ticks until planning is up to date; nobody works, an operator does away with what waits."""
+def finish_planning(harness: Harness) -> None:
+    """Tick until planning is up to date. No worker runs; an operator skips what waits."""
     for _ in range(100):
         harness.tick()
         harness.lose_messages()
         waiting = Occurrence.objects.filter(state="queued").values_list("id", flat=True)
-        transitions.skip(list(waiting), reason="operator", now=harness.now)
-        ahead = Cursor.objects.get().plan_at
-        if ahead is None or ahead > harness.now + timedelta(seconds=1):
+        transitions.skip(list(waiting), reason=Reason.OPERATOR, now=harness.now)
+        plan_at = Cursor.objects.get().plan_at
+        if plan_at is None or plan_at > harness.now + timedelta(seconds=1):
             return
         harness.pass_time(seconds=2)
-    pytest.fail("planning never came to rest")
+    pytest.fail("planning never finished")
 
 
-@example(  # a graceful edit that keeps what raw SQL had changed a moment before
+@example(  # a graceful edit right after an edit by raw SQL
     [(1, "tick"), (1, "raw edit"), (1, ("* * * * *", 0, True, "graceful")), (200, "tick")],
     SCHEDULES[4],
     0,
     None,
 )
-@given(happenings, st.sampled_from(SCHEDULES), st.integers(0, len(CONFIGS) - 1), st.data())
+@given(histories, st.sampled_from(SCHEDULES), st.integers(0, len(CONFIGS) - 1), st.data())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_after_any_history_the_ledger_equals_what_is_owed(
+def test_after_any_history_the_ledger_holds_exactly_the_owed_instants(
     harness: Harness, steps: list[tuple[int, object]], schedule: str, config: int, data: st.DataObject | None
 ) -> None:
     Occurrence.objects.all().delete()
     JobRow.objects.all().delete()
     harness.now = START
-    stored(schedule, START, config)
+    store_job(schedule, START, config)
     for seconds, action in steps:
         harness.pass_time(seconds=seconds)
-        happen(harness, action)
+        perform(harness, action)
     harness.pass_time(seconds=30)
-    come_to_rest(harness)
+    finish_planning(harness)
     assert differences("job", harness.now) == []
 
     past = Occurrence.objects.filter(cause__in=("schedule", "recovery"), scheduled_for__lte=harness.now)
@@ -146,9 +148,9 @@ def test_after_any_history_the_ledger_equals_what_is_owed(
 
 
 def is_owed(row: Occurrence, now: datetime) -> bool:
-    """Not one that an edit kept, and not where raw SQL left nothing to tell."""
-    pieces = pieces_of(row.job, now)
-    return row.scheduled_for in set(owed(pieces, START, now))
+    """False for a row that an edit kept, and for one in a stretch that an edit by raw SQL left unknown."""
+    segments = job_segments(row.job, now)
+    return row.scheduled_for in set(owed_instants(segments, START, now))
 
 
 def double(row: Occurrence, now: datetime) -> None:
@@ -158,7 +160,7 @@ def double(row: Occurrence, now: datetime) -> None:
 
 
 @pytest.fixture
-def lived(harness: Harness) -> Harness:
+def history(harness: Harness) -> Harness:
     Job("job", "* * * * *").task(noop)
     Job("other", "@hourly").task(noop)
     harness.sync()
@@ -170,39 +172,39 @@ def lived(harness: Harness) -> Harness:
     return harness
 
 
-def test_a_row_taken_away_is_missing(lived: Harness) -> None:
-    lived.occurrences("job")[2].delete()
-    assert differences("job", lived.now) == [(Kind.MISSING, 1)]
-    since, until = lived.now - timedelta(minutes=2), lived.now - timedelta(minutes=5)
-    assert list(verify(control.get("job"), now=lived.now, since=since)) == []
-    assert list(verify(control.get("job"), now=lived.now, until=until)) == []
+def test_a_deleted_row_is_missing(history: Harness) -> None:
+    history.occurrences("job")[2].delete()
+    assert differences("job", history.now) == [(Kind.MISSING, 1)]
+    since, until = history.now - timedelta(minutes=2), history.now - timedelta(minutes=5)
+    assert list(verify(control.get_job("job"), now=history.now, since=since)) == []
+    assert list(verify(control.get_job("job"), now=history.now, until=until)) == []
 
 
-def test_a_row_moved_to_another_instant_is_missing_here_and_unowed_there(lived: Harness) -> None:
-    row = lived.occurrences("job")[2]
+def test_a_row_moved_to_another_instant_is_missing_and_unowed(history: Harness) -> None:
+    row = history.occurrences("job")[2]
     Occurrence.objects.filter(id=row.id).update(scheduled_for=row.scheduled_for + timedelta(seconds=1))
-    assert differences("job", lived.now) == [(Kind.MISSING, 1), (Kind.UNOWED, 1)]
+    assert differences("job", history.now) == [(Kind.MISSING, 1), (Kind.UNOWED, 1)]
 
 
-def test_beats_that_stopped_are_told_by_what_is_unplanned_and_unfired(lived: Harness) -> None:
-    planned = len([row for row in lived.occurrences("job") if row.state == "pending"])
-    lived.pass_time(minutes=30)  # two minutes of them are patience and grace
-    assert differences("job", lived.now) == [(Kind.UNPLANNED, 28 - planned), *[(Kind.UNFIRED, 1)] * planned]
+def test_when_beats_stop_instants_are_unplanned_and_unfired(history: Harness) -> None:
+    planned = len([row for row in history.occurrences("job") if row.state == "pending"])
+    history.pass_time(minutes=30)  # two minutes of them are grace periods
+    assert differences("job", history.now) == [(Kind.UNPLANNED, 28 - planned), *[(Kind.UNFIRED, 1)] * planned]
 
 
-def test_a_removed_job_owes_until_its_removal_and_after_its_return(harness: Harness) -> None:
+def test_a_removed_job_owes_instants_until_its_removal_and_after_its_return(harness: Harness) -> None:
     job = Job("job", "* * * * *", recovery="execute_all", overlap="allow")
     job.task(noop)
     harness.sync()
     harness.tick()
-    harness.pass_time(minutes=10)  # nobody ticks
+    harness.pass_time(minutes=10)  # without a tick
     del registry.jobs["job"]
     assert harness.sync().removed == ("job",)
     harness.pass_time(minutes=10)
     harness.tick()
     assert differences("job", harness.now) == []
     assert Occurrence.objects.filter(job__name="job", scheduled_for__lte=harness.now).count() == 10
-    assert [row.reason for row in control.get("job").versions.order_by("number")][
+    assert [row.reason for row in control.get_job("job").versions.order_by("number")][
         -1
     ] == "no longer declared in code"
     registry.jobs["job"] = job
@@ -213,23 +215,25 @@ def test_a_removed_job_owes_until_its_removal_and_after_its_return(harness: Harn
 
 
 @pytest.mark.req("OPS-3")
-def test_the_command_lists_every_difference_and_fails_on_any(lived: Harness) -> None:
-    past = lived.now  # the command reads the database's clock, years from here
+def test_the_command_lists_every_difference_and_fails_on_any(history: Harness) -> None:
+    past = history.now  # the command reads the database's clock, which is years later
     out = StringIO()
-    call_command("ledger", "verify", "--to", past.isoformat(), stdout=out)
+    call_command("punctual", "ledger", "verify", "--to", past.isoformat(), stdout=out)
     assert out.getvalue().strip() == "2 jobs compared, 0 differences"
-    gone = lived.occurrences("job")[2]
-    gone.delete()
+    deleted = history.occurrences("job")[2]
+    deleted.delete()
     out = StringIO()
-    with pytest.raises(SystemExit) as ended:
-        call_command("ledger", "verify", "--job", "job", "--to", past.isoformat(), "--json", stdout=out)
-    assert ended.value.code == 1
+    with pytest.raises(SystemExit) as exit_:
+        call_command(
+            "punctual", "ledger", "verify", "--job", "job", "--to", past.isoformat(), "--json", stdout=out
+        )
+    assert exit_.value.code == 1
     assert json.loads(out.getvalue()) == [
         {
             "job": "job",
             "kind": "missing",
-            "from": gone.scheduled_for.isoformat(),
-            "to": gone.scheduled_for.isoformat(),
+            "from": deleted.scheduled_for.isoformat(),
+            "to": deleted.scheduled_for.isoformat(),
             "count": 1,
             "occurrence": None,
         },

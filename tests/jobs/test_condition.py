@@ -2,10 +2,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.condition import Condition, condition, in_condition
-from jobs.models import Job, Origin
-from jobs.registry import registry
-from tests.occurrences.ledger import a_job, a_task, saved
+from punctual.jobs.condition import Condition, condition, in_condition
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.models import Job, Origin
+from tests.occurrences.factories import a_job, a_task, saved
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -22,10 +22,10 @@ NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
         ({"origin": Origin.CODE, "removed_at": NOW}, Condition.REMOVED),
     ],
 )
-def test_the_word_and_the_filter_agree(row: dict[str, object], expected: Condition) -> None:
+def test_condition_and_filter_agree(row: dict[str, object], expected: Condition) -> None:
     job = saved(a_job("job", NOW, **row))
     task = saved(a_task(job, "step"))
     with registry.isolated():
         assert condition(job, [task]) is expected
-        found = [name for name in Condition.values if Job.objects.filter(in_condition(name)).exists()]
-    assert found == [expected]
+        conditions = [name for name in Condition.values if Job.objects.filter(in_condition(name)).exists()]
+    assert conditions == [expected]

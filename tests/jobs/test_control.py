@@ -4,13 +4,13 @@ from uuid import UUID
 
 import pytest
 
-import jobs
-from jobs import ledger
-from jobs.clock import database_now
-from jobs.errors import PunctualError, UnknownJobError
-from jobs.models import Job, Origin
-from occurrences.models import Occurrence
-from tests.occurrences.ledger import a_job, saved
+import punctual
+from punctual.jobs import ledger_interface
+from punctual.jobs.clock import database_now
+from punctual.jobs.errors import PunctualError, UnknownJobError
+from punctual.jobs.models import Job, Origin
+from punctual.occurrences.models import Occurrence
+from tests.occurrences.factories import a_job, saved
 
 pytestmark = pytest.mark.django_db
 
@@ -22,23 +22,23 @@ def job() -> Job:
 
 @pytest.fixture
 def disconnected() -> Iterator[None]:
-    kept = list(ledger._connected)
-    ledger._connected.clear()
+    connected = list(ledger_interface._connected)
+    ledger_interface._connected.clear()
     yield
-    ledger._connected[:] = kept
+    ledger_interface._connected[:] = connected
 
 
-@pytest.mark.parametrize("act", [jobs.trigger, jobs.pause, jobs.resume, jobs.next_runs])
-def test_a_name_nobody_knows_is_refused_by_name(act: object) -> None:
+@pytest.mark.parametrize("act", [punctual.trigger, punctual.pause, punctual.resume, punctual.next_runs])
+def test_an_unknown_name_is_refused_by_name(act: object) -> None:
     with pytest.raises(UnknownJobError, match="no job is named 'nightlly'") as caught:
         act("nightlly")  # type: ignore[operator]
     assert caught.value.name == "nightlly"
 
 
 @pytest.mark.req("OCC-9")
-def test_a_trigger_makes_a_manual_occurrence_due_at_the_database_s_now(job: Job) -> None:
+def test_a_trigger_creates_a_manual_occurrence_due_at_the_database_s_now(job: Job) -> None:
     before = database_now()
-    id_ = jobs.trigger("nightly", args={"day": "monday"})
+    id_ = punctual.trigger("nightly", args={"day": "monday"})
     row = Occurrence.objects.get(id=id_)
     assert isinstance(id_, UUID)
     assert (row.cause, row.state, row.args) == ("manual", "pending", {"day": "monday"})
@@ -48,35 +48,35 @@ def test_a_trigger_makes_a_manual_occurrence_due_at_the_database_s_now(job: Job)
 def test_a_removed_job_cannot_be_triggered(job: Job) -> None:
     Job.objects.update(removed_at=database_now())
     with pytest.raises(PunctualError, match="'nightly' is no longer registered"):
-        jobs.trigger("nightly")
+        punctual.trigger("nightly")
     assert not Occurrence.objects.exists()
 
 
-def test_a_polling_scheduler_s_job_is_not_triggered_from_outside(job: Job) -> None:
+def test_a_job_of_a_polling_scheduler_cannot_be_triggered(job: Job) -> None:
     Job.objects.update(origin=Origin.POLLING)
     with pytest.raises(PunctualError, match="'nightly' is started by its own polling scheduler"):
-        jobs.trigger("nightly")
+        punctual.trigger("nightly")
     assert not Occurrence.objects.exists()
 
 
 def test_without_the_ledger_nothing_can_be_triggered(job: Job, disconnected: None) -> None:
-    with pytest.raises(PunctualError, match="`occurrences` app is not installed"):
-        jobs.trigger("nightly")
+    with pytest.raises(PunctualError, match="`punctual` is not in INSTALLED_APPS"):
+        punctual.trigger("nightly")
 
 
 @pytest.mark.req("JOB-8")
-def test_pause_and_resume_answer_whether_they_changed_anything(job: Job) -> None:
-    assert [jobs.pause("nightly"), jobs.pause("nightly")] == [True, False]
+def test_pause_and_resume_return_whether_they_changed_anything(job: Job) -> None:
+    assert [punctual.pause("nightly"), punctual.pause("nightly")] == [True, False]
     job.refresh_from_db()
     assert job.paused_at is not None
-    assert [jobs.resume("nightly"), jobs.resume("nightly")] == [True, False]
+    assert [punctual.resume("nightly"), punctual.resume("nightly")] == [True, False]
     job.refresh_from_db()
     assert not job.paused
 
 
 @pytest.mark.req("OCC-8")
 def test_pausing_touches_no_other_column(job: Job) -> None:
-    jobs.pause("nightly")
+    punctual.pause("nightly")
     after = Job.objects.get()
     assert (after.updated_at, after.version, after.enabled) == (job.updated_at, 1, True)
 
@@ -85,11 +85,11 @@ def test_pausing_touches_no_other_column(job: Job) -> None:
 def test_the_next_runs_are_the_schedule_s_next_instants(job: Job) -> None:
     now = database_now()
     hour = now.replace(minute=0, second=0, microsecond=0)
-    found = jobs.next_runs("nightly", 3)
-    assert found in ([hour + timedelta(hours=n + first) for n in range(3)] for first in (1, 2))
-    assert len(jobs.next_runs("nightly")) == 5
+    instants = punctual.next_runs("nightly", 3)
+    assert instants in ([hour + timedelta(hours=n + first) for n in range(3)] for first in (1, 2))
+    assert len(punctual.next_runs("nightly")) == 5
 
 
-def test_the_package_offers_nothing_it_does_not_have() -> None:
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'stop_everything'"):
-        _ = jobs.stop_everything
+        _ = punctual.stop_everything

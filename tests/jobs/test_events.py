@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from jobs.events import Event, emit, logger
+from punctual.jobs.events import Event, emit, logger
 
 pytestmark = pytest.mark.req("OPS-6")
 
@@ -17,10 +17,10 @@ def test_an_event_is_logged_with_its_name_and_its_facts(caplog: pytest.LogCaptur
     assert vars(record)["facts"] == {"run": "run_1", "worker": "host/2"}
 
 
-def test_an_event_below_the_level_costs_no_formatting(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_below_the_level_is_not_formatted(caplog: pytest.LogCaptureFixture) -> None:
     class Untouchable:
         def __str__(self) -> str:
-            raise AssertionError("formatted although nobody listens")
+            raise AssertionError("formatted although no handler takes it")
 
     with caplog.at_level(logging.INFO, logger="punctual"):
         emit(Event.BEAT_TICKED, fact=Untouchable())
@@ -28,11 +28,11 @@ def test_an_event_below_the_level_costs_no_formatting(caplog: pytest.LogCaptureF
     assert logger.name == "punctual"
 
 
-def test_an_event_is_one_line_whatever_an_error_says(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_is_one_line_even_with_a_multi_line_error(caplog: pytest.LogCaptureFixture) -> None:
     emit(Event.HOOK_FAILED, error="one\n  two")
     assert caplog.records[0].getMessage() == "hook.failed error=one two"
 
 
 @pytest.mark.parametrize("event", Event)
-def test_every_event_is_named_thing_dot_what_happened(event: Event) -> None:
+def test_every_event_is_named_subject_dot_event(event: Event) -> None:
     assert re.fullmatch(r"[a-z]+\.[a-z_]+", event)

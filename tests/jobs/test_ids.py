@@ -2,7 +2,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from jobs.ids import job_id, parsed, shown, task_id
+from punctual.jobs.ids import format_id, job_id, parse_id, task_id
 
 
 @pytest.mark.req("JOB-1")
@@ -20,14 +20,14 @@ def test_tasks_of_the_same_name_in_two_jobs_differ() -> None:
     assert task_id(job_id("a"), "load") != task_id(job_id("b"), "load")
 
 
-def test_a_shown_id_parses_back_with_and_without_its_prefix() -> None:
+def test_an_id_is_parsed_with_and_without_its_prefix() -> None:
     id_ = uuid4()
-    assert parsed("job", shown("job", id_)) == id_
-    assert parsed("job", str(id_)) == id_
+    assert parse_id("job", format_id("job", id_)) == id_
+    assert parse_id("job", str(id_)) == id_
 
 
 @pytest.mark.parametrize("text", ["", "job_", "job_nonsense", f"occ_{job_id('a')}"])
-def test_text_that_is_no_id_of_that_kind_is_refused_by_name(text: str) -> None:
+def test_text_that_is_not_an_id_of_that_kind_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an id of the form job_<uuid>") as refused:
-        parsed("job", text)
+        parse_id("job", text)
     assert repr(text) in str(refused.value)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.ids import job_id, shown, task_id
-from occurrences.ids import (
+from punctual.jobs.ids import format_id, job_id, task_id
+from punctual.occurrences.ids import (
     attempt_id,
     attempt_text,
     instant_key,
@@ -24,18 +24,18 @@ def test_ids_match_the_published_examples() -> None:
     occurrence = occurrence_id("job_foo", NEW_YEAR)
     run = run_id(occurrence, "task_a")
     attempt = attempt_id(run, 0)
-    assert shown("occ", occurrence) == "occ_f4a5318a-f2b5-53c2-b3c0-1b208a7021c9"
-    assert shown("run", run) == "run_e02410a7-3d4e-5c52-8bfe-e94060e83eb8"
-    assert shown("attempt", attempt) == "attempt_46da2150-9633-553d-adc2-f25eaf7d9626"
+    assert format_id("occ", occurrence) == "occ_f4a5318a-f2b5-53c2-b3c0-1b208a7021c9"
+    assert format_id("run", run) == "run_e02410a7-3d4e-5c52-8bfe-e94060e83eb8"
+    assert format_id("attempt", attempt) == "attempt_46da2150-9633-553d-adc2-f25eaf7d9626"
 
 
 @pytest.mark.req("OCC-1")
-def test_a_uuid_and_its_shown_form_give_the_same_id() -> None:
+def test_a_uuid_and_its_display_id_give_the_same_id() -> None:
     job = job_id("nightly-etl")
     task = task_id(job, "extract")
     occurrence = occurrence_id(job, NEW_YEAR)
-    assert occurrence == occurrence_id(shown("job", job), NEW_YEAR)
-    assert run_id(occurrence, task) == run_id(occurrence, shown("task", task))
+    assert occurrence == occurrence_id(format_id("job", job), NEW_YEAR)
+    assert run_id(occurrence, task) == run_id(occurrence, format_id("task", task))
 
 
 @pytest.mark.req("OCC-1")

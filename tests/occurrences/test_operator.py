@@ -3,13 +3,13 @@ from uuid import uuid4
 
 import pytest
 
-from jobs.errors import DefinitionError, PunctualError
-from jobs.models import Job
-from occurrences.manual import KEY_LIFETIME, trigger
-from occurrences.models import IdempotencyKey, Occurrence
-from occurrences.operator import reschedule, skip_next
-from occurrences.states import OccurrenceState
-from tests.occurrences.ledger import a_job, an_occurrence, saved
+from punctual.jobs.errors import DefinitionError, PunctualError
+from punctual.jobs.models import Job
+from punctual.occurrences.ids import occurrence_id
+from punctual.occurrences.models import Cursor, IdempotencyKey, Occurrence
+from punctual.occurrences.operator import KEY_LIFETIME, MAX_TRIES, MICROSECOND, reschedule, skip_next, trigger
+from punctual.occurrences.states import OccurrenceState
+from tests.occurrences.factories import a_job, an_occurrence, saved
 
 pytestmark = pytest.mark.django_db
 
@@ -19,11 +19,11 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def job() -> Job:
-    return saved(a_job("job", NOW))
+    return saved(a_job("job", NOW, version=3, config={"overlap": "queue"}))
 
 
 @pytest.mark.req("OCC-9")
-def test_the_next_planned_one_is_skipped_and_only_that(job: Job) -> None:
+def test_only_the_next_planned_occurrence_is_skipped(job: Job) -> None:
     first, second = (saved(an_occurrence(job, NOW + number * HOUR)) for number in (1, 2))
     assert skip_next(job, now=NOW) == first.id
     rows = Occurrence.objects.order_by("scheduled_for").values_list("id", "state", "reason")
@@ -31,7 +31,7 @@ def test_the_next_planned_one_is_skipped_and_only_that(job: Job) -> None:
 
 
 @pytest.mark.req("OCC-9")
-def test_without_a_planned_one_there_is_nothing_to_skip(job: Job) -> None:
+def test_nothing_is_skipped_when_no_occurrence_is_planned(job: Job) -> None:
     saved(an_occurrence(job, NOW, OccurrenceState.RUNNING))
     assert skip_next(job, now=NOW) is None
     assert Occurrence.objects.get().state == "running"
@@ -47,7 +47,7 @@ def test_a_moved_occurrence_keeps_its_instant_and_is_not_late(job: Job) -> None:
 
 
 @pytest.mark.req("OCC-9")
-def test_only_what_is_planned_can_be_moved_and_not_into_the_past(job: Job) -> None:
+def test_only_a_pending_occurrence_can_be_moved_and_not_into_the_past(job: Job) -> None:
     row = saved(an_occurrence(job, NOW + HOUR))
     with pytest.raises(PunctualError, match="expected an instant from now on"):
         reschedule(row.id, run_at=NOW - HOUR, now=NOW)
@@ -56,8 +56,50 @@ def test_only_what_is_planned_can_be_moved_and_not_into_the_past(job: Job) -> No
     assert Occurrence.objects.get().run_at == row.run_at
 
 
+@pytest.mark.req("OCC-9")
+def test_a_manual_occurrence_is_due_now_and_runs_with_the_job_as_it_is(job: Job) -> None:
+    id_ = trigger(job, args={"day": "monday"}, now=NOW)
+    row = Occurrence.objects.get()
+    assert (row.id, row.cause, row.args) == (id_, "manual", {"day": "monday"})
+    assert row.scheduled_for == row.run_at == row.created_at == NOW
+    assert (row.job_version, row.config["overlap"], row.exclusive) == (3, "queue", True)
+    assert row.late_at is None, "a manual occurrence never counts as late"
+    assert list(Occurrence.objects.due(NOW).timely(NOW + timedelta(days=9))) == [row]
+
+
+@pytest.mark.req("OCC-9")
+def test_a_trigger_does_not_take_the_instant_of_the_schedule(job: Job) -> None:
+    planned = saved(an_occurrence(job, NOW))
+    id_ = trigger(job, args={}, now=NOW)
+    assert id_ == occurrence_id(job.id, NOW + MICROSECOND)
+    planned.refresh_from_db()
+    assert (planned.cause, planned.state) == ("schedule", "pending")
+
+
+@pytest.mark.req("OCC-9")
+def test_a_trigger_does_not_change_the_plan_of_the_schedule(job: Job) -> None:
+    before = dict(Cursor.objects.values().get())
+    trigger(job, args={}, now=NOW)
+    assert dict(Cursor.objects.values().get()) == before
+
+
+@pytest.mark.req("OCC-9")
+def test_too_many_triggers_at_one_instant_are_refused(job: Job) -> None:
+    Occurrence.objects.bulk_create(an_occurrence(job, NOW + n * MICROSECOND) for n in range(MAX_TRIES))
+    with pytest.raises(PunctualError, match="job: 100 triggers at the same instant; try again"):
+        trigger(job, args={}, now=NOW)
+    assert Occurrence.objects.count() == MAX_TRIES
+
+
+@pytest.mark.req("OCC-9")
+def test_arguments_that_are_no_json_create_nothing(job: Job) -> None:
+    with pytest.raises((TypeError, PunctualError), match="JSON"):
+        trigger(job, args={"when": object()}, now=NOW)
+    assert not Occurrence.objects.exists()
+
+
 @pytest.mark.req("TSK-4")
-def test_a_second_trigger_with_the_same_key_finds_the_first_one(job: Job) -> None:
+def test_a_second_trigger_with_the_same_key_returns_the_first_occurrence(job: Job) -> None:
     first = trigger(job, args={"order": 7}, now=NOW, idempotency_key="order-7")
     again = trigger(job, args={"order": 7}, now=NOW + KEY_LIFETIME - HOUR, idempotency_key="order-7")
     other = trigger(job, args={"order": 8}, now=NOW, idempotency_key="order-8")
@@ -66,7 +108,7 @@ def test_a_second_trigger_with_the_same_key_finds_the_first_one(job: Job) -> Non
 
 
 @pytest.mark.req("TSK-4")
-def test_after_its_time_a_key_makes_a_new_occurrence(job: Job) -> None:
+def test_an_expired_key_creates_a_new_occurrence(job: Job) -> None:
     first = trigger(job, args={}, now=NOW, idempotency_key="order-7")
     later = trigger(job, args={}, now=NOW + KEY_LIFETIME, idempotency_key="order-7")
     assert later != first

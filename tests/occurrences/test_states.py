@@ -1,11 +1,11 @@
-"""The tables against the requirements' wording, written out a second time by hand."""
+"""The tables of moves equal the requirements, written here a second time."""
 
 from collections.abc import Mapping
 from typing import TypeVar
 
 import pytest
 
-from occurrences.states import (
+from punctual.occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,
     OCCURRENCE_FINAL,

@@ -1,4 +1,4 @@
-"""Every function of the one writer, from every state: it moves what its table allows, and nothing else."""
+"""Every transition from every state: it moves what the table allows, and nothing else."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,10 +8,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from jobs.models import Job, Task
-from occurrences import transitions
-from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import (
+from punctual.jobs.models import Job, Task
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import (
     OCCURRENCE_FINAL,
     OCCURRENCE_MOVES,
     RUN_HELD,
@@ -19,10 +19,20 @@ from occurrences.states import (
     RUN_OPEN,
     AttemptState,
     OccurrenceState,
+    Reason,
     RunState,
     occurrence_sources,
 )
-from tests.occurrences.ledger import LEASE, a_job, a_run, a_task, an_attempt, an_occurrence, columns_of, saved
+from tests.occurrences.factories import (
+    LEASE,
+    a_job,
+    a_run,
+    a_task,
+    an_attempt,
+    an_occurrence,
+    columns_of,
+    saved,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OCC-3")]
 
@@ -40,16 +50,16 @@ def ending(outcome: OccurrenceState) -> Call:
 
 
 OUTCOMES = (S.COMPLETED, S.COMPLETED_WITH_ERRORS, S.FAILED, S.CANCELED, S.FAILED_STALE)
-# name → the call, and the state it leads to
+# by name: the call, and the state it leads to
 OCCURRENCE_CALLS: Mapping[str, tuple[Call, OccurrenceState]] = {
-    "skip": (lambda id_: transitions.skip([id_], reason="why", now=LATER), S.SKIPPED),
-    "miss": (lambda id_: transitions.miss([id_], reason="why", now=LATER), S.MISSED),
-    "queue": (lambda id_: transitions.queue([id_], reason="why"), S.QUEUED),
+    "skip": (lambda id_: transitions.skip([id_], reason=Reason.OPERATOR, now=LATER), S.SKIPPED),
+    "miss": (lambda id_: transitions.miss([id_], reason=Reason.OPERATOR, now=LATER), S.MISSED),
+    "queue": (lambda id_: transitions.queue([id_], reason=Reason.OPERATOR), S.QUEUED),
     "fire": (lambda id_: transitions.fire([id_], now=LATER), S.DISPATCHED),
     "start": (lambda id_: transitions.start([id_], now=LATER), S.RUNNING),
     **{f"finish as {outcome}": (ending(outcome), outcome) for outcome in OUTCOMES},
 }
-# name → the call, the states it passes through, and where it starts
+# by name: the call, the states it passes through, and where it starts
 RUN_CALLS: Mapping[str, tuple[Call, tuple[RunState, ...], set[RunState]]] = {
     "claim": (
         lambda id_: transitions.claim([id_], token=TOKEN, worker="w", now=LATER, lease=LEASE),
@@ -71,11 +81,15 @@ RUN_CALLS: Mapping[str, tuple[Call, tuple[RunState, ...], set[RunState]]] = {
     "retry": (lambda id_: transitions.retry({id_: LATER}, errors={id_: "e"}), (R.RETRY,), {R.RUNNING}),
     "snooze": (lambda id_: transitions.snooze({id_: LATER}), (R.RETRY,), {R.RUNNING}),
     "park": (
-        lambda id_: transitions.park({id_: "e"}, reason="why", now=LATER),
+        lambda id_: transitions.park({id_: "e"}, reason=Reason.OPERATOR, now=LATER),
         (R.FAILED, R.DLQ),
         {R.RUNNING},
     ),
-    "cancel": (lambda id_: transitions.cancel([id_], reason="why", now=LATER), (R.CANCELED,), set(RUN_OPEN)),
+    "cancel": (
+        lambda id_: transitions.cancel([id_], reason=Reason.OPERATOR, now=LATER),
+        (R.CANCELED,),
+        set(RUN_OPEN),
+    ),
     "reschedule": (lambda id_: transitions.reschedule([id_], now=LATER), (R.SCHEDULED,), {R.RETRY}),
 }
 
@@ -134,7 +148,9 @@ def test_a_run_moves_along_its_table_only(
 
 
 @pytest.mark.req("TSK-2")
-def test_only_its_holder_begins_or_hands_back(occurrence: Occurrence, task: Task) -> None:
+def test_only_the_worker_that_holds_a_run_starts_it_or_hands_it_back(
+    occurrence: Occurrence, task: Task
+) -> None:
     row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN))
     assert transitions.begin({row.id: NOW}, token=uuid4()) == []
     assert transitions.hand_back([row.id], token=uuid4(), now=NOW) == 0
@@ -143,7 +159,7 @@ def test_only_its_holder_begins_or_hands_back(occurrence: Occurrence, task: Task
 
 @pytest.mark.req("TSK-2")
 @pytest.mark.req("TSK-3")
-def test_what_never_began_is_sent_again_at_no_attempt_s_cost(occurrence: Occurrence, task: Task) -> None:
+def test_a_run_handed_back_before_it_started_uses_no_attempt(occurrence: Occurrence, task: Task) -> None:
     row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN, dispatched_at=NOW))
     transitions.hand_back([row.id], token=TOKEN, now=LATER)
     row.refresh_from_db()
@@ -156,7 +172,7 @@ def test_an_attempt_that_began_before_its_run_was_canceled_counts_once(
 ) -> None:
     row = saved(a_run(occurrence, task, R.CLAIMED, claim_token=TOKEN))
     assert transitions.count_canceled({row.id: 0}) == []
-    transitions.cancel([row.id], reason="operator", now=LATER)
+    transitions.cancel([row.id], reason=Reason.OPERATOR, now=LATER)
     assert transitions.count_canceled({row.id: 0}) == [row.id]
     assert transitions.count_canceled({row.id: 0}) == []
     assert columns_of(TaskRun, row.id)["attempts_made"] == 1
@@ -181,7 +197,7 @@ def test_only_a_pending_occurrence_is_marked_as_recovery(job: Job, source: Occur
 
 
 @pytest.mark.parametrize("source", S)
-def test_hooks_are_settled_once_and_only_for_what_is_over(job: Job, source: OccurrenceState) -> None:
+def test_only_a_finished_occurrence_is_finalized_and_only_once(job: Job, source: OccurrenceState) -> None:
     row = saved(an_occurrence(job, NOW, source))
     over = source in OCCURRENCE_FINAL
     assert transitions.finalize([row.id], now=LATER) == int(over)
@@ -250,7 +266,7 @@ def test_a_step_that_waits_its_turn_cannot_be_claimed_until_released(
     claim = {"token": TOKEN, "worker": "w", "lease": LEASE}
     assert transitions.claim([row.id], now=LATER, **claim) == 0  # type: ignore[arg-type]
     assert transitions.release([row.id], now=NOW) == 1
-    assert transitions.release([row.id], now=LATER) == 0, "released once, its time stands"
+    assert transitions.release([row.id], now=LATER) == 0, "a second release does not change the time"
     assert transitions.claim([row.id], now=LATER, **claim) == 1  # type: ignore[arg-type]
 
 
@@ -285,7 +301,9 @@ def test_runs_that_wait_together_each_keep_their_own_time_and_error(job: Job, oc
 
 
 @pytest.mark.parametrize("state", [state for state in AttemptState if state is not AttemptState.RUNNING])
-def test_an_attempt_ends_once_and_keeps_how(occurrence: Occurrence, task: Task, state: AttemptState) -> None:
+def test_an_attempt_ends_once_and_keeps_its_ending(
+    occurrence: Occurrence, task: Task, state: AttemptState
+) -> None:
     run = saved(a_run(occurrence, task, R.RUNNING))
     attempt = saved(an_attempt(run))
     error = {run.id: {"error_type": "E", "error": "text", "traceback": "lines"}}
@@ -299,20 +317,20 @@ def test_an_attempt_ends_once_and_keeps_how(occurrence: Occurrence, task: Task, 
 def test_a_canceled_run_s_attempt_is_canceled_with_it(occurrence: Occurrence, task: Task) -> None:
     run = saved(a_run(occurrence, task, R.RUNNING))
     attempt = saved(an_attempt(run))
-    transitions.cancel([run.id], reason="why", now=LATER)
+    transitions.cancel([run.id], reason=Reason.OPERATOR, now=LATER)
     assert columns_of(Attempt, attempt.id)["state"] == AttemptState.CANCELED
 
 
-def test_nothing_given_changes_nothing(django_assert_num_queries: Any) -> None:
+def test_an_empty_list_sends_no_statement(django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0):
-        assert transitions.skip([], reason="", now=NOW) == 0
+        assert transitions.skip([], reason=Reason.OPERATOR, now=NOW) == 0
         assert transitions.recover([]) == 0
         assert transitions.fire([], now=NOW) == 0
         assert transitions.finish({}, reports={}, finalized=(), now=NOW) == 0
         assert transitions.retry({}, errors={}) == 0
         assert transitions.snooze({}) == 0
-        assert transitions.park({}, reason="", now=NOW) == 0
-        assert transitions.cancel([], reason="", now=NOW) == 0
+        assert transitions.park({}, reason=Reason.OPERATOR, now=NOW) == 0
+        assert transitions.cancel([], reason=Reason.OPERATOR, now=NOW) == 0
         assert transitions.end_attempts([], AttemptState.LOST, now=NOW) == 0
 
 

@@ -1,4 +1,4 @@
-"""A world in virtual time on a real database; what happened in it must hold every temporal property."""
+"""Fixtures: a world in virtual time on a real database; afterwards its trace must satisfy every property."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from pytest_django.plugin import DjangoDbBlocker
 
-from jobs.models import Job, JobVersion, Task
-from occurrences.models import Attempt, Cursor, Occurrence, TaskRun
-from polling.models import Roster, TaskState
+from punctual.jobs.models import Job, JobVersion, Task
+from punctual.occurrences.models import Attempt, Cursor, Occurrence, TaskRun
+from punctual.polling.models import Roster, TaskState
 from tests.polling.world import World
 
 NOON = datetime(2026, 1, 5, 12, 0, 20, tzinfo=UTC)  # twenty seconds into a minute, on a Monday
@@ -21,8 +21,8 @@ ROWS = [TaskState, Roster, Attempt, TaskRun, Occurrence, Cursor, JobVersion, Tas
 
 @pytest.fixture
 def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Committed rows that every thread sees, as pytest-django's fixture of this name; its flush of all
-    tables takes half a second a test, taking back our own rows a few milliseconds."""
+    """Commit rows so that every thread sees them, like the fixture of pytest-django, but delete only our
+    own rows afterwards: flushing all tables takes half a second per test."""
     with django_db_blocker.unblock():
         clear()
         yield
@@ -36,17 +36,17 @@ def clear() -> None:
 
 @pytest.fixture
 def worlds(transactional_db: None) -> Iterator[Worlds]:
-    made: list[World] = []
+    started: list[World] = []
 
     def make(now: datetime = NOON, *, zone: str = "UTC") -> World:
-        made.append(World(now, zone=zone))
-        return made[-1]
+        started.append(World(now, zone=zone))
+        return started[-1]
 
     yield make
-    for world in made:
+    for world in started:
         world.close()
-    for world in made:
-        world.assert_lawful()
+    for world in started:
+        world.assert_properties_hold()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A user's program: `python -m tests.polling.program BEHAVIOUR FILE`; the cluster tests start and kill it.
 
-What its callback does is written to FILE, one short line each, so that the lines of several processes
-stand there in the order they were written.
+Its callback appends one short line per event to FILE; the lines of several processes are in the order
+in which they were written.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ def count_of(file: Path, word: str) -> int:
 
 
 async def main(behaviour: str, file: Path) -> None:
-    from polling import Registration, Scheduler  # noqa: PLC0415 - after django.setup()
+    from punctual.polling import Registration, Scheduler  # noqa: PLC0415 - after django.setup()
 
     async def hang() -> None:
         note(file, "start")
@@ -39,7 +39,7 @@ async def main(behaviour: str, file: Path) -> None:
 
     async def flaky() -> None:
         note(file, "start")
-        await asyncio.sleep(0.02)  # long enough for another process to find it running
+        await asyncio.sleep(0.02)  # long enough for another process to see it running
         note(file, "end")
         if count_of(file, "end") <= FAILURES:
             raise ValueError("not yet")

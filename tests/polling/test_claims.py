@@ -1,4 +1,4 @@
-"""Several schedulers on one database: a task is run by one of them, and a lost claim changes nothing."""
+"""Several schedulers on one database: one of them runs a task, and a lost claim changes nothing."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -8,18 +8,18 @@ from uuid import uuid4
 import pytest
 from django.db import connections
 
-from jobs.ids import job_id
-from occurrences import transitions
-from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import OccurrenceState
-from polling.adoption import Adopted, adopt
-from polling.claims import Claim, Owner, start
-from polling.due import Start, Why
-from polling.events import Signal
-from polling.models import TaskState
-from polling.outcomes import record
-from polling.reading import Seen, read
-from polling.registrations import Checked, Rule
+from punctual.jobs.ids import job_id
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import OccurrenceState, Reason
+from punctual.polling.claims import Claim, Owner, start
+from punctual.polling.eligibility import Start, StartReason
+from punctual.polling.models import TaskState
+from punctual.polling.outcomes import record
+from punctual.polling.reconciliation import Reconciliation, reconcile
+from punctual.polling.registrations import CheckedRegistration, Rule
+from punctual.polling.scheduler_events import SchedulerEvent
+from punctual.polling.snapshots import TaskSnapshot, read_tasks
 from tests.polling.conftest import NOON
 from tests.polling.world import LEASE, World
 
@@ -30,15 +30,15 @@ OWNERS = 6
 async def nothing() -> None: ...
 
 
-def checked(name: str, cron: str = "* * * * *") -> Checked:
-    return Checked(name, Rule(cron, timedelta(seconds=60)), nothing)
+def checked(name: str, cron: str = "* * * * *") -> CheckedRegistration:
+    return CheckedRegistration(name, Rule(cron, timedelta(seconds=60)), nothing)
 
 
 def at_once(step: object, count: int) -> list[object]:
-    """The same step in so many threads, all let go at the same moment."""
+    """Call a step in several threads at the same moment."""
     barrier = Barrier(count)
 
-    def called(number: int) -> object:
+    def call(number: int) -> object:
         try:
             barrier.wait(timeout=30)
             return step(number)  # type: ignore[operator]
@@ -46,23 +46,23 @@ def at_once(step: object, count: int) -> list[object]:
             connections.close_all()
 
     with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(called, range(count)))
+        return list(pool.map(call, range(count)))
 
 
-def seen(name: str) -> Seen:
-    (item,) = read([job_id(name)])
-    assert isinstance(item, Seen)
+def snapshot_of(name: str) -> TaskSnapshot:
+    (item,) = read_tasks([job_id(name)])
+    assert isinstance(item, TaskSnapshot)
     return item
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_of_several_that_decided_the_same_one_gets_the_run() -> None:
-    adopt([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
-    snapshot = seen("a")
+def test_of_several_schedulers_with_the_same_decision_one_claims_the_run() -> None:
+    reconcile([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
+    snapshot = snapshot_of("a")
 
     def claimed(number: int) -> Claim | None:
         owner, now = Owner(uuid4(), f"host/{number}"), NOON + number * timedelta(milliseconds=1)
-        return start(snapshot, Start(Why.DUE, NOON), owner=owner, now=now, lease=LEASE)
+        return start(snapshot, Start(StartReason.DUE, NOON), owner=owner, now=now, lease=LEASE)
 
     claims = at_once(claimed, OWNERS)
     assert sum(claim is not None for claim in claims) == 1
@@ -70,43 +70,43 @@ def test_of_several_that_decided_the_same_one_gets_the_run() -> None:
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_a_decision_from_before_somebody_s_short_run_finds_nothing_to_start() -> None:
-    """The run came and went between another's look and its claim; the minute is answered."""
-    adopt([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
-    stale = seen("a")
+def test_a_decision_older_than_a_short_run_starts_nothing() -> None:
+    """The run started and ended between the read and the claim of another scheduler."""
+    reconcile([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
+    stale = snapshot_of("a")
     owner = Owner(uuid4(), "host/1")
-    claim = start(stale, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE)
+    claim = start(stale, Start(StartReason.DUE, NOON), owner=owner, now=NOON, lease=LEASE)
     assert claim is not None
     assert record(claim, None, now=NOON)
     later = NOON + timedelta(seconds=1)
-    assert start(stale, Start(Why.DUE, NOON), owner=owner, now=later, lease=LEASE) is None
+    assert start(stale, Start(StartReason.DUE, NOON), owner=owner, now=later, lease=LEASE) is None
     assert Attempt.objects.count() == 1
 
 
 @pytest.mark.usefixtures("transactional_db")
 def test_a_task_removed_after_the_decision_is_not_started() -> None:
-    adopt([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
-    stale = seen("a")
-    adopt([], scheduler_id=uuid4(), zone="UTC", now=NOON)
+    reconcile([checked("a")], scheduler_id=uuid4(), zone="UTC", now=NOON)
+    stale = snapshot_of("a")
+    reconcile([], scheduler_id=uuid4(), zone="UTC", now=NOON)
     owner = Owner(uuid4(), "host/1")
-    assert start(stale, Start(Why.DUE, NOON), owner=owner, now=NOON, lease=LEASE) is None
+    assert start(stale, Start(StartReason.DUE, NOON), owner=owner, now=NOON, lease=LEASE) is None
 
 
 @pytest.mark.req("POL-1")
 @pytest.mark.usefixtures("transactional_db")
-def test_initializations_at_once_leave_one_of_their_sets_and_no_mixture() -> None:
-    def adopted(number: int) -> Adopted:
+def test_concurrent_initializations_leave_one_complete_set() -> None:
+    def adopted(number: int) -> Reconciliation:
         items = [checked("common"), checked(f"own-{number}")]
-        return adopt(items, scheduler_id=uuid4(), zone="UTC", now=NOON)
+        return reconcile(items, scheduler_id=uuid4(), zone="UTC", now=NOON)
 
     fates = at_once(adopted, OWNERS)
-    assert sum("common" in fate.new for fate in fates if isinstance(fate, Adopted)) == 1
+    assert sum("common" in fate.new for fate in fates if isinstance(fate, Reconciliation)) == 1
     left = set(TaskState.objects.filter(job__removed_at=None).values_list("job__name", flat=True))
     assert len(left) == 2
     assert "common" in left
 
 
-def test_two_schedulers_with_the_same_registrations_run_each_minute_once_between_them(world: World) -> None:
+def test_two_schedulers_with_the_same_registrations_run_each_minute_once(world: World) -> None:
     first = world.process
     world.initialize(world.register("a"), world.register("b"))
     world.boot()
@@ -117,7 +117,7 @@ def test_two_schedulers_with_the_same_registrations_run_each_minute_once_between
         world.advance(minutes=1)
     assert len(world.starts("a")) == len(world.starts("b")) == 6
     assert Attempt.objects.count() == Occurrence.objects.count() == 12
-    assert first.engine.running | world.process.engine.running == {"a", "b"}
+    assert first.engine.running_names | world.process.engine.running_names == {"a", "b"}
 
 
 def test_a_lease_is_renewed_as_long_as_the_callback_runs(world: World) -> None:
@@ -140,45 +140,45 @@ def test_the_survivor_takes_over_what_a_dead_scheduler_was_running(world: World)
     world.advance(seconds=LEASE.total_seconds() + 1)
     assert world.running == ["a"]
     assert [row.state for row in Attempt.objects.order_by("number")] == ["lost", "running"]
-    world.recorder.events.clear()  # a crash of one of two is outside the model
+    world.recorder.events.clear()  # the properties do not cover a crash of one of two schedulers
 
 
-def test_a_callback_whose_claim_is_gone_is_stopped_and_records_nothing(world: World) -> None:
+def test_a_callback_whose_claim_is_lost_is_canceled_and_records_nothing(world: World) -> None:
     world.initialize(world.register("a", "0 12 * * *"))
     run = TaskRun.objects.get()
-    transitions.cancel([run.id], reason="operator", now=NOON)
+    transitions.cancel([run.id], reason=Reason.OPERATOR, now=NOON)
     world.advance(minutes=1)
-    assert world.process.engine.running == set()
-    assert Signal.CLAIM_LOST in world.signals
+    assert world.process.engine.running_names == set()
+    assert SchedulerEvent.CLAIM_LOST in world.signals
     assert TaskRun.objects.get().reason == "operator"
     world.recorder.events.clear()
 
 
 def test_a_result_that_comes_after_the_claim_was_lost_changes_nothing(world: World) -> None:
     world.initialize(world.register("a", "0 12 * * *"))
-    transitions.cancel([TaskRun.objects.get().id], reason="operator", now=NOON)
+    transitions.cancel([TaskRun.objects.get().id], reason=Reason.OPERATOR, now=NOON)
     world.finish("a")
-    assert Signal.CLAIM_LOST in world.signals
-    assert Signal.RUN_COMPLETED not in world.signals
+    assert SchedulerEvent.CLAIM_LOST in world.signals
+    assert SchedulerEvent.RUN_COMPLETED not in world.signals
     assert TaskState.objects.get().last_success_at is None
     world.recorder.events.clear()
 
 
-def test_a_retry_that_an_operator_canceled_does_not_come_back(world: World) -> None:
+def test_a_retry_that_an_operator_canceled_does_not_start(world: World) -> None:
     world.initialize(world.register("a", "0,5 12 * * *", delay=60))
     world.finish("a", ValueError("no"))
     run = TaskRun.objects.get()
-    transitions.cancel([run.id], reason="operator", now=NOON)
+    transitions.cancel([run.id], reason=Reason.OPERATOR, now=NOON)
     outcome = {run.occurrence_id: OccurrenceState.CANCELED}
     transitions.finish(outcome, reports={run.occurrence_id: {}}, finalized=outcome.keys(), now=NOON)
     world.advance(minutes=3)
-    assert Signal.POLL_TROUBLED not in world.signals
+    assert SchedulerEvent.POLL_FAILED not in world.signals
     assert len(world.starts("a")) == 1
     world.advance(minutes=2)
     assert world.running == ["a"]
 
 
-def test_a_manual_run_under_way_delays_the_start_and_nothing_else(world: World) -> None:
+def test_a_manual_run_in_progress_delays_the_start(world: World) -> None:
     world.initialize(world.register("a", "1 12 * * *"), world.register("b", "1 12 * * *"))
     other = Occurrence.objects.create(
         id=uuid4(),

@@ -1,7 +1,7 @@
-"""Random lives in virtual time: whatever is registered, fails, hangs, stops and crashes, the properties hold.
+"""Random life cycles in virtual time: registrations, failures, stops and crashes keep the properties.
 
-Callbacks that call `initialize` or `stop` themselves take part, clocks jump, processes die and come
-back under other registrations. The trace is checked after every life, and so is the ledger.
+Callbacks may call `initialize` or `stop` themselves, clocks jump, and processes crash and restart with
+other registrations. Trace and ledger are checked after every life cycle.
 """
 
 import os
@@ -20,12 +20,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import RUN_HELD
-from polling.lifecycle import Phase
-from polling.registrations import Callback, Registration
-from polling.trace import RunStart
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import RUN_HELD
+from punctual.polling.phases import Phase
+from punctual.polling.registrations import Callback, Registration
 from tests.polling.conftest import clear
+from tests.polling.trace import RunStart
 from tests.polling.world import World
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
@@ -54,7 +54,7 @@ registrations = st.dictionaries(
     st.sampled_from(NAMES),
     st.tuples(st.sampled_from(CRONS), st.sampled_from(DELAYS), st.sampled_from(BEHAVIOURS)),
 )
-spans = st.sampled_from(SPANS)  # every step takes time: without it, little becomes due between two steps
+spans = st.sampled_from(SPANS)  # every step takes time, so that tasks become due between steps
 Wanted = dict[str, tuple[str, float, str]]
 
 
@@ -114,7 +114,7 @@ class Lives(RuleBasedStateMachine):
         self.world.advance(seconds=seconds)
 
     def _initialize(self) -> None:
-        self.world.advance(seconds=0.2)  # two initializations are never at one instant
+        self.world.advance(seconds=0.2)  # two initializations never happen at the same instant
         self.world.begin(self.world.process.lifecycle.initialize(self._registrations()))
 
     def teardown(self) -> None:
@@ -122,26 +122,28 @@ class Lives(RuleBasedStateMachine):
             return
         world = self.world
         try:
-            for _ in range(4):  # what waits for a stop or an initialize moves on when the others have ended
+            for _ in range(
+                4
+            ):  # a callback that waits for a stop or an initialize continues when the others have ended
                 for task in world.running:
                     world.finish(task)
-            world.assert_lawful()
+            world.assert_properties_hold()
             self.check_ledger()
         finally:
             world.close()
 
     def check_ledger(self) -> None:
-        """Every start is an attempt; nothing is held that does not run; nothing overlaps."""
+        """Every start is an attempt, every held run is running, and no runs overlap."""
         starts = Counter(event.task for event in self.world.recorder.events if isinstance(event, RunStart))
         attempts = Counter(Attempt.objects.values_list("run__occurrence__job__name", flat=True))
         assert attempts == starts
         engine = self.world.process.engine
-        held = TaskRun.objects.filter(state__in=RUN_HELD, claimed_by=engine.around.worker)
-        running = engine.running if self.up else set()
+        held = TaskRun.objects.filter(state__in=RUN_HELD, claimed_by=engine.dependencies.worker)
+        running = engine.running_names if self.up else set()
         assert not self.up or set(held.values_list("task__name", flat=True)) == running
         active = Counter(Occurrence.objects.active().values_list("job__name", flat=True))
         assert all(count == 1 for count in active.values())
-        assert engine.around.database.busy == 0
+        assert engine.dependencies.database.busy == 0
 
     # -- callbacks -------------------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ class Lives(RuleBasedStateMachine):
 
     @staticmethod
     def _delay(delay: float, behaviour: str) -> timedelta:
-        # Failing at once and retrying at once is ten polls a second: lawful, and slow to simulate.
+        # Failing and retrying at once means ten polls a second: allowed, but slow to simulate.
         return timedelta(seconds=max(delay, 60.0) if behaviour == "fail" else delay)
 
     def _callback(self, name: str, behaviour: str) -> Callback:
@@ -181,14 +183,14 @@ class Lives(RuleBasedStateMachine):
 
 
 @pytest.mark.req("POL-8")
-def test_every_life_keeps_the_temporal_properties(transactional_db: None) -> None:
+def test_random_life_cycles_keep_the_temporal_properties(transactional_db: None) -> None:
     run_state_machine_as_test(
         Lives,
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             deadline=None,
-            # A life takes a second; a failure of eighteen steps is read faster than it is shrunk.
+            # An example takes a second; reading a failure of eighteen steps is faster than shrinking it.
             phases=[Part.explicit, Part.reuse, Part.generate, *([Part.shrink] if THOROUGH else [])],
             suppress_health_check=list(HealthCheck),
         ),

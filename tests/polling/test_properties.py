@@ -1,13 +1,13 @@
-"""The checker: good traces pass, and for each property a minimal bad trace is caught, with its witness."""
+"""The checker: good traces pass, and a minimal bad trace of each property is detected with its witness."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from polling.properties import PROPERTIES, check
-from polling.registrations import Rule
-from polling.trace import (
+from punctual.polling.registrations import Rule
+from tests.polling.properties import PROPERTIES, check
+from tests.polling.trace import (
     Event,
     InitEnd,
     InitStart,
@@ -128,11 +128,11 @@ def test_there_is_a_bad_trace_for_every_property() -> None:
 
 
 @pytest.mark.parametrize("number", BAD)
-def test_a_bad_trace_is_caught_with_its_witness(number: int) -> None:
+def test_a_bad_trace_is_detected_with_its_witness(number: int) -> None:
     bad_trace, witness = BAD[number]
-    found = [item for item in check(bad_trace) if item.number == number]
-    assert [item.witness for item in found] == [witness]
-    assert str(found[0]).startswith(f"property {number} ({PROPERTIES[number].title})")
+    violations = [item for item in check(bad_trace) if item.number == number]
+    assert [item.witness for item in violations] == [witness]
+    assert str(violations[0]).startswith(f"property {number} ({PROPERTIES[number].title})")
 
 
 MORE_BAD: Mapping[str, tuple[Trace, int]] = {
@@ -163,12 +163,12 @@ MORE_BAD: Mapping[str, tuple[Trace, int]] = {
 
 
 @pytest.mark.parametrize("name", MORE_BAD)
-def test_other_bad_traces_are_caught_too(name: str) -> None:
+def test_further_bad_traces_are_detected(name: str) -> None:
     bad_trace, number = MORE_BAD[name]
     assert number in {item.number for item in check(bad_trace)}
 
 
-def test_a_second_start_in_the_second_pass_of_a_repeated_hour_is_caught() -> None:
+def test_a_second_start_in_a_repeated_hour_is_detected() -> None:
     """02:30 in Berlin on 25 October: 00:30 and 01:30 in UTC."""
     day = datetime(2026, 10, 25, tzinfo=UTC)
     rule = Rule("30 2 * * *", timedelta())
@@ -179,7 +179,7 @@ def test_a_second_start_in_the_second_pass_of_a_repeated_hour_is_caught() -> Non
     assert (3, (second,)) in [(item.number, item.witness) for item in violations]
 
 
-def test_events_out_of_order_are_no_trace() -> None:
+def test_events_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match="order of time"):
         trace(start(2), start(1))
     with pytest.raises(ValueError, match="order of time"):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobs.models import Job
-from polling import Registration, errors
-from polling.registrations import LONGEST_CRON, checked
+from punctual.jobs.models import Job
+from punctual.polling import Registration, errors
+from punctual.polling.registrations import MAX_CRON_LENGTH, check_registrations
 from tests.polling.world import World
 
 pytestmark = pytest.mark.req("POL-6")
@@ -31,19 +31,19 @@ def one(name: Any = "a", cron: Any = "* * * * *", call: Any = callback, delay: A
 
 
 @pytest.mark.parametrize("registrations", [[one()], (one(),), [list(one())], [Registration(*one())], []])
-def test_lists_and_tuples_of_fours_are_registrations(registrations: object) -> None:
-    assert [item.name for item in checked(registrations)] == ["a"][: len(registrations)]  # type: ignore[arg-type]
+def test_lists_and_tuples_of_four_values_are_registrations(registrations: object) -> None:
+    assert [item.name for item in check_registrations(registrations)] == ["a"][: len(registrations)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("call", [callback, partial(callback), Callable()])
-def test_whatever_is_async_when_called_is_a_callback(call: Any) -> None:
-    assert checked([one(call=call)])[0].callback is call
+def test_any_async_callable_is_a_callback(call: Any) -> None:
+    assert check_registrations([one(call=call)])[0].callback is call
 
 
 @pytest.mark.parametrize("registrations", [None, "a", {"a": 1}, iter([]), {one()}, Registration(*one())])
-def test_what_is_no_list_is_refused(registrations: object) -> None:
+def test_a_value_that_is_not_a_list_is_refused(registrations: object) -> None:
     with pytest.raises(errors.RegistrationsNotArrayError) as caught:
-        checked(registrations)
+        check_registrations(registrations)
     assert str(caught.value) == "Registrations must be an array"
     assert caught.value.details == {}
 
@@ -54,7 +54,7 @@ def test_what_is_no_list_is_refused(registrations: object) -> None:
 )
 def test_a_wrong_shape_is_refused_with_its_index_and_what_was_received(item: object) -> None:
     with pytest.raises(errors.RegistrationShapeError) as caught:
-        checked([one(), item])
+        check_registrations([one(), item])
     message = "Invalid registration shape: expected [string, string, function, Duration]"
     assert str(caught.value) == message
     assert caught.value.details == {"registrationIndex": 1, "received": item}
@@ -74,16 +74,16 @@ def test_a_wrong_shape_is_refused_with_its_index_and_what_was_received(item: obj
 )
 def test_a_wrong_value_is_refused_with_field_value_and_reason(item: tuple[Any, ...], field: str) -> None:
     with pytest.raises(errors.InvalidRegistrationError) as caught:
-        checked([item])
+        check_registrations([item])
     details = caught.value.details
     value = dict(zip(("name", "cron", "callback", "retryDelay"), item, strict=True))[field]
     assert (details["field"], details["value"]) == (field, value)
     assert str(details["reason"]) in str(caught.value)
 
 
-def test_a_name_twice_is_refused() -> None:
+def test_a_duplicate_name_is_refused() -> None:
     with pytest.raises(errors.ScheduleDuplicateTaskError) as caught:
-        checked([one(), one("b"), one()])
+        check_registrations([one(), one("b"), one()])
     assert str(caught.value) == 'Task with name "a" is already scheduled'
     assert caught.value.details == {"taskName": "a"}
 
@@ -101,7 +101,7 @@ def test_a_name_twice_is_refused() -> None:
 )
 def test_a_bad_cron_field_is_refused_and_named(cron: str, field: str, part: str) -> None:
     with pytest.raises(errors.CronExpressionInvalidError) as caught:
-        checked([one(cron=cron)])
+        check_registrations([one(cron=cron)])
     details = caught.value.details
     assert (details["expression"], details["field"]) == (cron, field)
     assert str(caught.value) == f'Invalid cron expression "{cron}": {field} field {details["reason"]}'
@@ -111,25 +111,25 @@ def test_a_bad_cron_field_is_refused_and_named(cron: str, field: str, part: str)
 
 
 @pytest.mark.parametrize("cron", ["", "@daily", "* * * *", "* * * * * *", "0 0 30 2 *"])
-def test_a_cron_text_that_is_wrong_as_a_whole_is_refused(cron: str) -> None:
+def test_a_cron_text_with_the_wrong_structure_is_refused(cron: str) -> None:
     with pytest.raises(errors.CronExpressionInvalidError) as caught:
-        checked([one(cron=cron)])
+        check_registrations([one(cron=cron)])
     assert caught.value.details["expression"] == cron
     assert caught.value.__cause__ is not None
 
 
 def test_a_cron_text_too_long_to_be_stored_is_refused() -> None:
-    fits = "*" + " " * (LONGEST_CRON - 8) + "* * * *"
-    assert checked([one(cron=fits)])
+    fits = "*" + " " * (MAX_CRON_LENGTH - 8) + "* * * *"
+    assert check_registrations([one(cron=fits)])
     with pytest.raises(errors.CronExpressionInvalidError) as caught:
-        checked([one(cron=fits + " ")])
+        check_registrations([one(cron=fits + " ")])
     assert caught.value.details["field"] == "expression"
 
 
 def test_a_negative_delay_is_refused_and_zero_is_not() -> None:
-    assert checked([one(delay=timedelta())])
+    assert check_registrations([one(delay=timedelta())])
     with pytest.raises(errors.NegativeRetryDelayError) as caught:
-        checked([one(delay=timedelta(microseconds=-1500))])
+        check_registrations([one(delay=timedelta(microseconds=-1500))])
     assert str(caught.value) == "Retry delay must be non-negative"
     assert caught.value.details == {"retryDelayMs": -1.5}
 
@@ -149,14 +149,14 @@ def test_checks_go_in_order_shape_name_callback_duplicate_cron_delay(
     item: tuple[Any, ...], expected: str, field: str | None
 ) -> None:
     with pytest.raises(errors.PollingError) as caught:
-        checked([one(), item])
+        check_registrations([one(), item])
     assert type(caught.value).__name__ == expected
     assert caught.value.details.get("field") == field
 
 
 def test_the_first_bad_registration_is_reported_whatever_comes_after_it() -> None:
     with pytest.raises(errors.NegativeRetryDelayError):
-        checked([one(delay=timedelta(-1)), None])
+        check_registrations([one(delay=timedelta(-1)), None])
 
 
 def test_nothing_is_scheduled_when_one_registration_is_bad(world: World) -> None:

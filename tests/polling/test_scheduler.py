@@ -1,4 +1,4 @@
-"""The door: real time, a real heartbeat, threads that go when it stops; and the program in the docs."""
+"""`Scheduler` in real time: heartbeat, threads that end with `stop`, and the program of the docs."""
 
 import asyncio
 import time
@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from occurrences import transitions
-from occurrences.models import Attempt, TaskRun
-from polling import Registration, Scheduler
-from polling.events import Signal
-from polling.properties import check
-from polling.scheduler import Phase
-from polling.trace import Recorder
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Attempt, TaskRun
+from punctual.occurrences.states import Reason
+from punctual.polling import Registration, Scheduler
+from punctual.polling.scheduler import Phase
+from punctual.polling.scheduler_events import SchedulerEvent
+from tests.polling.properties import check
+from tests.polling.trace import Recorder
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "polling.md"
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 def registered(callback: Callable[[], Awaitable[None]], *, delay: float = 60) -> Registration:
@@ -30,14 +31,14 @@ def registered(callback: Callable[[], Awaitable[None]], *, delay: float = 60) ->
 
 
 def wait_until(question: Callable[[], object], describe: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not question():
         assert time.monotonic() < deadline, describe
         time.sleep(0.01)
 
 
 class InThread:
-    """An event loop of its own, so that the test can look at the database meanwhile."""
+    """Run a coroutine in its own event loop and thread, so that the test can query the database."""
 
     def __init__(self, main: Callable[[], Any]) -> None:
         self._thread = Thread(target=lambda: asyncio.run(main()))
@@ -46,12 +47,12 @@ class InThread:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         assert not self._thread.is_alive()
 
 
 @pytest.mark.req("POL-8")
-def test_a_real_run_is_recorded_and_its_trace_is_lawful() -> None:
+def test_the_trace_of_a_real_run_satisfies_the_properties() -> None:
     recorder = Recorder(lambda: datetime.now(UTC))
     tries: list[int] = []
     done = asyncio.Event()
@@ -65,7 +66,7 @@ def test_a_real_run_is_recorded_and_its_trace_is_lawful() -> None:
     async def main() -> None:
         scheduler = Scheduler(listener=recorder)
         await scheduler.initialize([registered(third_time_lucky, delay=0)])
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await done.wait()
         await scheduler.stop()
         assert scheduler.phase is Phase.STOPPED
@@ -76,7 +77,7 @@ def test_a_real_run_is_recorded_and_its_trace_is_lawful() -> None:
 
 
 @pytest.mark.req("POL-5")
-def test_nothing_is_left_behind_after_stop() -> None:
+def test_no_thread_or_connection_is_left_after_stop() -> None:
     async def main() -> None:
         scheduler = Scheduler()
         for _ in range(2):
@@ -93,7 +94,7 @@ async def nothing() -> None: ...
 
 
 @pytest.mark.req("POL-5")
-def test_an_initialize_that_waited_for_a_stop_has_a_heartbeat() -> None:
+def test_an_initialize_after_a_concurrent_stop_has_a_heartbeat() -> None:
     async def main() -> None:
         started, go_on, scheduler = asyncio.Event(), asyncio.Event(), Scheduler()
 
@@ -119,12 +120,12 @@ def test_a_callback_that_blocks_the_event_loop_keeps_its_claim() -> None:
     go_on = Event()
 
     async def block() -> None:
-        go_on.wait(PATIENCE)
+        go_on.wait(TIMEOUT)
 
     async def main() -> None:
         scheduler = Scheduler(lease=timedelta(seconds=0.3))
         await scheduler.initialize([registered(block)])
-        await asyncio.to_thread(go_on.wait, PATIENCE)
+        await asyncio.to_thread(go_on.wait, TIMEOUT)
         await scheduler.stop()
 
     with InThread(main):
@@ -140,8 +141,8 @@ def test_a_callback_that_blocks_the_event_loop_keeps_its_claim() -> None:
 
 
 @pytest.mark.req("POL-4")
-def test_a_callback_that_lost_its_claim_is_told_by_the_heartbeat() -> None:
-    told: list[Signal] = []
+def test_the_heartbeat_cancels_a_callback_that_lost_its_claim() -> None:
+    events: list[SchedulerEvent] = []
     canceled = Event()
 
     async def endless() -> None:
@@ -152,24 +153,24 @@ def test_a_callback_that_lost_its_claim_is_told_by_the_heartbeat() -> None:
 
     async def main() -> None:
         scheduler = Scheduler(
-            lease=timedelta(seconds=0.3), listener=lambda signal, _facts: told.append(signal)
+            lease=timedelta(seconds=0.3), listener=lambda event, _facts: events.append(event)
         )
         await scheduler.initialize([registered(endless)])
-        await asyncio.to_thread(canceled.wait, PATIENCE)
+        await asyncio.to_thread(canceled.wait, TIMEOUT)
         await scheduler.stop()
 
     with InThread(main):
         wait_until(TaskRun.objects.exists, "the callback has started")
-        transitions.cancel([TaskRun.objects.get().id], reason="operator", now=datetime.now(UTC))
-        assert canceled.wait(PATIENCE)
-    assert Signal.CLAIM_LOST in told
-    assert Signal.RUN_COMPLETED not in told
+        transitions.cancel([TaskRun.objects.get().id], reason=Reason.OPERATOR, now=datetime.now(UTC))
+        assert canceled.wait(TIMEOUT)
+    assert SchedulerEvent.CLAIM_LOST in events
+    assert SchedulerEvent.RUN_COMPLETED not in events
 
 
 def test_the_zone_is_django_s_unless_given(settings: Any) -> None:
     settings.TIME_ZONE = "Europe/Madrid"
-    assert Scheduler()._lifecycle.engine.around.zone == "Europe/Madrid"
-    assert Scheduler(timezone="Asia/Tokyo")._lifecycle.engine.around.zone == "Asia/Tokyo"
+    assert Scheduler()._lifecycle.engine.dependencies.zone == "Europe/Madrid"
+    assert Scheduler(timezone="Asia/Tokyo")._lifecycle.engine.dependencies.zone == "Asia/Tokyo"
 
 
 @pytest.mark.req("POL-5")
@@ -195,4 +196,4 @@ def test_the_program_in_the_documentation_does_what_the_page_says() -> None:
 @pytest.mark.req("POL-7")
 def test_the_documentation_names_every_event_and_error() -> None:
     page = DOCS.read_text()
-    assert [signal for signal in Signal if f"`{signal}`" not in page] == []
+    assert [signal for signal in SchedulerEvent if f"`{signal}`" not in page] == []

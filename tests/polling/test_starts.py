@@ -1,4 +1,4 @@
-"""When a registered task starts, fails, waits and starts again; and what the ledger says about it."""
+"""When a registered task starts, fails, waits and starts again, and its rows in the ledger."""
 
 import asyncio
 from collections.abc import Iterable
@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from beat import tick
-from jobs import control
-from jobs.models import Job, Origin
-from occurrences.models import Attempt, Cause, Cursor, Occurrence, TaskRun
-from polling.events import Signal
-from polling.models import TaskState
-from polling.registrations import Registration
-from recovery.reaper import reap
-from recovery.sweep import run_once as sweep
+from punctual.beat import tick
+from punctual.jobs import control
+from punctual.jobs.models import Job, Origin
+from punctual.occurrences.models import Attempt, Cause, Cursor, Occurrence, TaskRun
+from punctual.polling.models import TaskState
+from punctual.polling.registrations import Registration
+from punctual.polling.scheduler_events import SchedulerEvent
+from punctual.recovery.sweeper.reaper import reap
+from punctual.recovery.sweeper.sweep import run_once as sweep
 from tests.polling.conftest import NOON, Worlds
 from tests.polling.world import LEASE, World
 
@@ -27,7 +27,7 @@ def at(minutes: int, seconds: float = 0) -> datetime:
 
 
 def near(instants: list[datetime]) -> list[datetime]:
-    """Without the microseconds that come of adding up pauses."""
+    """Round off the microseconds that result from adding up pauses."""
     return [instant.replace(microsecond=0) for instant in instants]
 
 
@@ -57,7 +57,7 @@ def test_a_new_task_starts_at_once_only_if_the_current_minute_matches(world: Wor
 
 
 @pytest.mark.req("POL-3")
-def test_a_new_task_owes_no_minute_before_its_own(world: World) -> None:
+def test_minutes_before_the_registration_do_not_count(world: World) -> None:
     world.initialize(world.register("a", "59 11 * * *"))
     world.advance(minutes=3)
     assert world.starts("a") == []
@@ -88,7 +88,7 @@ def test_one_start_follows_any_number_of_missed_minutes(world: World) -> None:
 
 
 @pytest.mark.req("POL-2")
-def test_a_minute_that_passed_while_the_task_ran_is_made_good_once_when_it_ends(world: World) -> None:
+def test_minutes_missed_during_a_run_start_the_task_once_afterwards(world: World) -> None:
     world.initialize(world.register("a"))
     world.advance(minutes=5)
     world.finish("a")
@@ -103,7 +103,7 @@ def test_a_minute_that_passed_while_the_task_ran_is_made_good_once_when_it_ends(
 
 
 @pytest.mark.req("POL-2", "POL-4")
-def test_a_failed_task_is_tried_again_after_its_delay_as_often_as_it_takes(world: World) -> None:
+def test_a_failed_task_is_retried_after_its_delay_without_limit(world: World) -> None:
     world.initialize(world.register("a", "0 12 * * *", delay=90))
     for _ in range(4):
         world.finish("a", ValueError("no"))
@@ -117,11 +117,11 @@ def test_a_failed_task_is_tried_again_after_its_delay_as_often_as_it_takes(world
     assert world.ends("a") == [False] * 4 + [True]
     assert states(attempts("a")) == ["failed"] * 4 + ["success"]
     assert states(occurrences("a")) == ["completed"]
-    assert world.signals.count(Signal.RETRY_STARTED) == 4
+    assert world.signals.count(SchedulerEvent.RETRY_STARTED) == 4
 
 
 @pytest.mark.req("POL-4")
-def test_a_delay_of_zero_tries_again_at_once(world: World) -> None:
+def test_a_delay_of_zero_retries_at_once(world: World) -> None:
     world.initialize(world.register("a", "0 12 * * *", delay=0))
     world.finish("a", ValueError("no"))
     world.advance(seconds=1)
@@ -129,18 +129,18 @@ def test_a_delay_of_zero_tries_again_at_once(world: World) -> None:
 
 
 @pytest.mark.req("POL-2")
-def test_a_new_minute_goes_ahead_of_a_retry_that_still_waits(world: World) -> None:
+def test_a_new_minute_preempts_a_pending_retry(world: World) -> None:
     world.initialize(world.register("a", delay=600))
     world.finish("a", ValueError("no"))
     world.advance(minutes=1)
     assert near(world.starts("a")) == [NOON, at(1)]
-    assert world.signals[-2:] == [Signal.RETRY_PREEMPTED, Signal.RUN_STARTED]
+    assert world.signals[-2:] == [SchedulerEvent.RETRY_PREEMPTED, SchedulerEvent.RUN_STARTED]
     assert states(occurrences("a")) == ["failed", "running"]
     assert TaskRun.objects.get(occurrence__scheduled_for=at(0)).reason == "superseded by a later minute"
     world.finish("a")
     world.stop()
     world.advance(minutes=11)
-    world.assert_lawful()
+    world.assert_properties_hold()
 
 
 @pytest.mark.req("POL-2")
@@ -150,12 +150,12 @@ def test_a_due_retry_and_a_due_minute_make_one_start(world: World) -> None:
     world.advance_to(at(1))
     world.advance(seconds=20)
     assert near(world.starts("a")) == [NOON, at(1)]
-    assert world.signals[-1] == Signal.RETRY_STARTED
+    assert world.signals[-1] == SchedulerEvent.RETRY_STARTED
     assert len(attempts("a")) == 2
 
 
 @pytest.mark.req("POL-4")
-def test_what_a_callback_raised_is_kept_with_its_attempt(world: World) -> None:
+def test_the_exception_of_a_callback_is_stored_with_its_attempt(world: World) -> None:
     world.initialize(world.register("a"))
     world.finish("a", ValueError("bad \0 byte and \ud800"))
     (attempt,) = attempts("a")
@@ -174,7 +174,7 @@ def test_a_callback_that_cancels_itself_has_failed(world: World) -> None:
 
 
 @pytest.mark.req("POL-4")
-def test_tasks_run_side_by_side_and_one_s_failure_is_its_own(world: World) -> None:
+def test_tasks_run_in_parallel_and_fail_independently(world: World) -> None:
     world.initialize(*(world.register(name) for name in "abc"))
     assert world.running == ["a", "b", "c"]
     world.finish("b", RuntimeError("b only"))
@@ -220,7 +220,7 @@ async def nothing() -> None: ...
 
 
 @pytest.mark.req("POL-2")
-def test_it_sleeps_until_the_next_due_instant_and_never_longer_than_a_minute(world: World) -> None:
+def test_the_poller_sleeps_until_the_next_due_instant_and_at_most_a_minute(world: World) -> None:
     world.initialize(world.register("soon", "1 12 * * *"), world.register("far", "0 0 1 1 *"))
     world.advance(seconds=1)
     assert world.process.pauses[-1] == pytest.approx(39.9)
@@ -259,7 +259,7 @@ def test_an_interrupted_task_starts_again_under_a_changed_registration(world: Wo
 
 
 @pytest.mark.req("POL-3")
-def test_a_retry_that_waited_survives_a_crash(world: World) -> None:
+def test_a_pending_retry_survives_a_crash(world: World) -> None:
     world.initialize(world.register("a", "0 12 * * *", delay=120))
     world.finish("a", ValueError("no"))
     world.crash()
@@ -288,16 +288,16 @@ def test_a_beat_plans_nothing_for_a_polling_job_and_leaves_its_rows_alone(world:
 
 
 @pytest.mark.req("POL-1")
-def test_a_beat_s_sweep_asks_nobody_about_a_retry_that_waits(world: World) -> None:
+def test_a_beat_s_sweep_leaves_a_pending_retry_alone(world: World) -> None:
     world.initialize(world.register("a", "0 12 * * *", delay=3000))
     world.finish("a", ValueError("no"))
     swept = sweep(NOON + timedelta(minutes=30))
-    assert (swept.lost, swept.stale, swept.resent, swept.asked, swept.admitted) == (0, 0, 0, 0, 0)
+    assert (swept.lost, swept.stale, swept.resent, swept.settle_requests, swept.admitted) == (0, 0, 0, 0, 0)
     assert states(TaskRun.objects.all()) == ["failed"]
 
 
 @pytest.mark.req("POL-3")
-def test_a_run_that_a_beat_found_lost_starts_again_as_a_recovery(world: World) -> None:
+def test_a_run_that_a_beat_declared_lost_starts_again_as_a_recovery(world: World) -> None:
     world.initialize(world.register("a", "0 12 * * *"))
     world.crash()
     world.advance(minutes=2)
@@ -319,7 +319,7 @@ def test_a_paused_job_is_not_started_until_it_is_resumed(world: World) -> None:
     Job.objects.filter(name="a").update(paused_at=None)
     world.advance(minutes=1)
     assert world.running == ["a"]
-    world.recorder.events.clear()  # an operator's pause is outside the model
+    world.recorder.events.clear()  # the properties do not cover a pause by an operator
 
 
 @pytest.mark.req("POL-1")
@@ -330,7 +330,7 @@ def test_the_ledger_shows_a_polling_job_like_any_other(world: World) -> None:
     assert [task.name for task in job.tasks.all()] == ["a"]
     (occurrence,) = occurrences("a")
     assert (occurrence.scheduled_for, occurrence.started_at, occurrence.state) == (at(0), NOON, "running")
-    assert control.get("a") == job
+    assert control.get_job("a") == job
     world.finish("a")
     (occurrence,) = occurrences("a")
     assert occurrence.report is not None

@@ -1,8 +1,8 @@
-"""Schedulers in virtual time: the clock and every wait are the test's, the database is real.
+"""Schedulers in virtual time: the test controls the clock and every pause; the database is real.
 
-A step is done when nothing in the event loop is ready and no statement is under way; then time moves
-to the next instant somebody waits for. A crash cancels everything a process does and records nothing,
-as SIGKILL would.
+A step is done when the event loop has nothing ready and no statement is in progress; then time moves to
+the next instant a process waits for. A crash cancels everything a process does and records nothing, as
+SIGKILL would.
 """
 
 import asyncio
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, cast
 
-from polling.claims import Claim
-from polling.database import DatabaseThread
-from polling.engine import Surroundings
-from polling.events import Facts, Signal
-from polling.lifecycle import Lifecycle
-from polling.properties import check
-from polling.registrations import Callback, Registration
-from polling.trace import Recorder, RunEnd, RunStart
+from punctual.polling.claims import Claim
+from punctual.polling.database_thread import DatabaseThread
+from punctual.polling.engine import Dependencies
+from punctual.polling.phases import Lifecycle
+from punctual.polling.registrations import Callback, Registration
+from punctual.polling.scheduler_events import Facts, SchedulerEvent
+from tests.polling.properties import check
+from tests.polling.trace import Recorder, RunEnd, RunStart
 
 T = TypeVar("T")
 LEASE = timedelta(seconds=45)
@@ -26,14 +26,14 @@ HEARTBEAT = timedelta(seconds=30)
 
 
 class HasReady(Protocol):
-    """What asyncio's own loops have, and what says exactly whether anything is left to do."""
+    """The private queue of asyncio's event loops: empty when nothing is left to do."""
 
     _ready: Sequence[object]
 
 
 @dataclass
 class Call:
-    """A callback that is running until the test ends it."""
+    """A callback that runs until the test ends it."""
 
     task: str
     ending: asyncio.Future[None]
@@ -56,24 +56,24 @@ class Process:
         self.pauses: list[float] = []
         self.alive = True
         self.renew_at = world.now + HEARTBEAT
-        around = Surroundings(
+        dependencies = Dependencies(
             database=self.database,
             clock=self._clock,
             pause=self._pause,
             zone=world.zone,
             worker=name,
             lease=LEASE,
-            listener=self._heard,
+            listener=self._listen,
         )
-        self.begun: list[asyncio.Task[None]] = []
-        self.lifecycle = Lifecycle(around, prepare=lambda: None, release=self.database.close)
+        self.background: list[asyncio.Task[None]] = []
+        self.lifecycle = Lifecycle(dependencies, prepare=lambda: None, release=self.database.close)
 
     @property
     def engine(self) -> Any:
         return self.lifecycle.engine
 
-    def _heard(self, signal: Signal, facts: Facts) -> None:
-        if self.alive:  # a dead process tells nothing
+    def _listen(self, signal: SchedulerEvent, facts: Facts) -> None:
+        if self.alive:  # a dead process emits nothing
             self.world.recorder(signal, facts)
 
     async def _clock(self) -> datetime:
@@ -96,16 +96,16 @@ class Process:
 
     async def renew(self) -> None:
         self.renew_at = self.world.now + HEARTBEAT
-        if self.engine.held:
-            lost: tuple[Claim, ...] = await self.database.run(self.engine.renewed, self.world.now)
+        if self.engine.running:
+            lost: tuple[Claim, ...] = await self.database.run(self.engine.renew_leases, self.world.now)
             for claim in lost:
                 self.engine.drop(claim)
 
     async def die(self) -> None:
         self.alive = False
-        tasks = [task for _, task in self.engine.held.values()]
+        tasks = [task for _, task in self.engine.running.values()]
         poller = self.lifecycle._poller._task
-        for task in [*self.begun, *tasks, *([poller] if poller else [])]:
+        for task in [*self.background, *tasks, *([poller] if poller else [])]:
             task.cancel()
         await self.world.settle()
         await self.database.close()
@@ -139,7 +139,7 @@ class World:
                 self.do(process.die())
         self.runner.close()
 
-    # -- what users do ---------------------------------------------------------------------------
+    # -- user calls ------------------------------------------------------------------------------
 
     def initialize(self, *registrations: Registration) -> None:
         self.do(self.process.lifecycle.initialize(list(registrations)))
@@ -148,7 +148,7 @@ class World:
         self.do(self.process.lifecycle.stop())
 
     def register(self, name: str, cron: str = "* * * * *", delay: float = 60) -> Registration:
-        """A task whose calls run until `finish`."""
+        """A registration whose callback runs until `finish`."""
         return Registration(name, cron, self.open_call(name), timedelta(seconds=delay))
 
     def open_call(self, name: str) -> Callback:
@@ -160,7 +160,7 @@ class World:
         return callback
 
     def finish(self, task: str, error: BaseException | None = None) -> None:
-        """End the running call of a task, well or with an error."""
+        """End the running call of a task, with success or with an error."""
         (call,) = [call for call in self.calls if call.task == task]
         self.calls.remove(call)
         if error is None:
@@ -195,8 +195,8 @@ class World:
 
     def _next_instant(self) -> datetime:
         waits = [sleeper.until for process in self._alive for sleeper in process.sleepers]
-        # Without a claim there is nothing to renew.
-        renewals = [process.renew_at for process in self._alive if process.engine.held]
+        # A process without claims has nothing to renew.
+        renewals = [process.renew_at for process in self._alive if process.engine.running]
         return min([*waits, *renewals], default=datetime.max.replace(tzinfo=self.now.tzinfo))
 
     @property
@@ -222,17 +222,17 @@ class World:
         return self.runner.run(done())
 
     def begin(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Start something that may have to wait; time and calls go on meanwhile."""
+        """Start a coroutine without waiting for it; the test goes on meanwhile."""
 
-        async def begun() -> asyncio.Task[None]:
+        async def create() -> asyncio.Task[None]:
             task = asyncio.create_task(coroutine)
-            self.process.begun.append(task)
+            self.process.background.append(task)
             await self.settle()
             return task
 
-        return self.runner.run(begun())
+        return self.runner.run(create())
 
-    # -- looking ---------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------
 
     def starts(self, task: str) -> list[datetime]:
         return [
@@ -251,9 +251,9 @@ class World:
         return str(self.process.lifecycle.phase)
 
     @property
-    def signals(self) -> list[Signal]:
-        return self.recorder.signals
+    def signals(self) -> list[SchedulerEvent]:
+        return self.recorder.names
 
-    def assert_lawful(self) -> None:
+    def assert_properties_hold(self) -> None:
         violations = check(self.recorder.trace())
         assert not violations, "\n".join(map(str, [*violations, *self.recorder.events]))

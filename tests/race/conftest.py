@@ -1,4 +1,4 @@
-"""Races need real connections, an empty ledger, an empty broker and a registry of their own."""
+"""Fixtures of the race tests: real connections, an empty ledger, broker and registry."""
 
 import pytest
 
@@ -8,7 +8,7 @@ __all__ = ["declared", "harness"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """SQLite has one writer at a time; what is raced here is PostgreSQL's locking."""
+    """Mark race tests for PostgreSQL: SQLite has one writer at a time, so nothing races there."""
     for item in items:
         if item.path.parent.name == "race":
             item.add_marker(pytest.mark.postgres)

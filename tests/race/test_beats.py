@@ -1,24 +1,24 @@
-"""Any number of beats plan, fire and reap the same rows at the same moment."""
+"""Several beats plan, fire and reap the same rows at the same time."""
 
 from collections import Counter
 from datetime import timedelta
 
 import pytest
 
-from execution.cancel import cancel
-from execution.claim import claim
-from execution.dispatch import Dispatched, dispatch
-from execution.settle import lock
-from jobs import Job, Retry
-from occurrences import transitions
-from occurrences.firing import Fired, fire_due
-from occurrences.materialize import Planned, plan_due
-from occurrences.models import Attempt, Occurrence, Pool, TaskRun
-from occurrences.states import OccurrenceState
-from recovery.catchup import catch_up
-from recovery.reaper import Reaped, reap
-from recovery.retries import release_due
-from recovery.waiting import admit_stranded
+from punctual import Job, Retry
+from punctual.execution.broker.dispatch import Dispatched, dispatch
+from punctual.execution.ending.cancel import cancel
+from punctual.execution.ending.settle import lock_occurrences
+from punctual.execution.worker.claim import claim
+from punctual.occurrences import transitions
+from punctual.occurrences.admission.firing import Fired, fire_due
+from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun
+from punctual.occurrences.planning.materialize import Planned, plan_due
+from punctual.occurrences.states import OccurrenceState, Reason
+from punctual.recovery.catchup import catch_up
+from punctual.recovery.sweeper.free_slots import admit_stranded
+from punctual.recovery.sweeper.reaper import Reaped, reap
+from punctual.recovery.sweeper.retries import release_due_retries
 from tests.harness import Harness, at_the_hour
 from tests.race.threads import at_once, before_commit, names
 
@@ -50,7 +50,7 @@ def test_four_beats_plan_each_instant_of_200_jobs_once(harness: Harness) -> None
     planned = at_once(*(lambda: plan_everything(harness, 17) for _ in range(4)))
 
     assert Occurrence.objects.count() == 200 * 6
-    assert sum(planned) == 200 * 6, "rows another beat holds are left to that beat"
+    assert sum(planned) == 200 * 6, "rows locked by another beat are left to that beat"
     instants = Counter(Occurrence.objects.values_list("scheduled_for", flat=True))
     assert set(instants.values()) == {200}
 
@@ -109,7 +109,7 @@ def test_four_reapers_record_one_loss(harness: Harness) -> None:
 
 @pytest.mark.req("REC-3")
 def test_a_lease_renewed_while_a_reaper_waits_for_it_is_left_alone(harness: Harness) -> None:
-    """Its worker was slow, not dead: it renewed after the reaper had seen the lease run out."""
+    """The worker was slow, not dead: it renewed after the reaper had read the expired lease."""
     Job("job", "0 * * * *", retry=Retry(3, "1s")).task(noop)
     at_the_hour(harness)
     (item,) = harness.crash_worker().claims
@@ -117,7 +117,7 @@ def test_a_lease_renewed_while_a_reaper_waits_for_it_is_left_alone(harness: Harn
     occurrence, token = item.run.occurrence_id, item.token
 
     def renew() -> int:
-        lock([occurrence])
+        lock_occurrences([occurrence])
         return int(transitions.renew(item.run.id, token=token, now=harness.now, lease=timedelta(seconds=30)))
 
     assert before_commit(renew, lambda: reap(harness.now).lost) == (1, 0)
@@ -157,8 +157,8 @@ def test_a_due_retry_is_released_by_one_beat(harness: Harness) -> None:
     assert len(claims) == 40
     TaskRun.objects.update(state="retry", claim_token=None, lease_until=None, available_at=harness.now)
 
-    due = at_once(*(lambda: release_due(harness.now, limit=9) for _ in range(4)))
-    due.append(release_due(harness.now))
+    due = at_once(*(lambda: release_due_retries(harness.now, limit=9) for _ in range(4)))
+    due.append(release_due_retries(harness.now))
 
     ids = [id_ for batch in due for id_ in batch]
     assert len(ids) == len(set(ids)) == 40
@@ -197,9 +197,12 @@ def test_four_beats_and_workers_that_settle_never_fill_a_pool_beyond_its_size(ha
 
     finished = 0
     while active := list(Occurrence.objects.active().values_list("id", flat=True)):
-        # Three workers end what is active while a beat looks for whoever could start.
+        # Three workers end active occurrences while a beat admits waiting ones.
         at_once(
-            *(lambda ids=active[part::3]: cancel(ids, reason="done", now=harness.now) for part in range(3)),
+            *(
+                lambda ids=active[part::3]: cancel(ids, reason=Reason.OPERATOR, now=harness.now)
+                for part in range(3)
+            ),
             lambda: admit_stranded(harness.now),
         )
         finished += len(active)

@@ -1,4 +1,4 @@
-"""Bundles and single runs that meet in the same moment."""
+"""Bundles and single runs that are claimed and reported at the same time."""
 
 import random
 from collections import Counter
@@ -7,13 +7,14 @@ from functools import partial
 import pytest
 from django.db import transaction
 
-from execution.cancel import cancel
-from execution.claim import Claim, Claimed, begin, claim, record
-from execution.outcome import Ending, Result
-from execution.report import Report, report
-from execution.settle import lock
-from jobs import Job
-from occurrences.models import Attempt, Occurrence, TaskRun
+from punctual import Job
+from punctual.execution.ending.cancel import cancel
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.settle import lock_occurrences
+from punctual.execution.worker.claim import Claim, Claimed, begin, claim, record_attempts
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import Reason
 from tests.harness import Harness
 from tests.race.threads import at_once
 
@@ -38,7 +39,7 @@ def runs(harness: Harness) -> list[TaskRun]:
 
 @pytest.mark.req("TSK-2")
 def test_of_bundles_that_overlap_each_run_goes_to_one_worker(harness: Harness, runs: list[TaskRun]) -> None:
-    """A resent message may carry the same runs in another order; nobody waits in a circle for that."""
+    """A resent message may carry the same runs in another order; that must not deadlock."""
     ids = [run.id for run in runs]
     shuffled = [random.Random(seed).sample(ids, JOBS) for seed in range(4)]  # noqa: S311 - an order, no secret
     results: list[Claimed] = at_once(
@@ -51,22 +52,22 @@ def test_of_bundles_that_overlap_each_run_goes_to_one_worker(harness: Harness, r
 
 
 @pytest.mark.req("TSK-2")
-def test_an_attempt_is_recorded_once_however_many_do_it(harness: Harness, runs: list[TaskRun]) -> None:
-    """The watcher, whose bundle takes long, and the thread whose function ends in the same moment."""
+def test_an_attempt_that_two_threads_record_is_one_row(harness: Harness, runs: list[TaskRun]) -> None:
+    """The watcher of a long bundle and the thread whose function ends at the same time."""
     for held in claim([run.id for run in runs], worker="w", now=harness.now).claims:
         item = begin(held, now=harness.now)
         assert item is not None
         success = Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS), item)
-        at_once(partial(_recorded, item, harness), partial(report, [success], now=harness.now))
+        at_once(partial(_record_attempt, item, harness), partial(report, [success], now=harness.now))
         assert list(Attempt.objects.filter(run=item.run).values_list("state", "number")) == [("success", 0)]
         row = TaskRun.objects.get(id=item.run.id)
         assert (row.state, row.attempts_made) == ("success", 1)
 
 
-def _recorded(item: Claim, harness: Harness) -> None:
+def _record_attempt(item: Claim, harness: Harness) -> None:
     with transaction.atomic():
-        lock([item.run.occurrence_id])
-        record([item], now=harness.now)
+        lock_occurrences([item.run.occurrence_id])
+        record_attempts([item], now=harness.now)
 
 
 @pytest.mark.req("EXE-10", "TSK-2")
@@ -78,7 +79,7 @@ def test_a_success_and_a_cancel_of_one_occurrence_leave_one_ending(
         success = Report(run.id, run.occurrence_id, item.token, Result(Ending.SUCCESS), item)
         at_once(
             partial(report, [success], now=harness.now),
-            partial(cancel, [run.occurrence_id], reason="operator", now=harness.now),
+            partial(cancel, [run.occurrence_id], reason=Reason.OPERATOR, now=harness.now),
         )
         occurrence = Occurrence.objects.get(id=run.occurrence_id)
         (attempt,) = Attempt.objects.filter(run=run)

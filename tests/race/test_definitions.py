@@ -1,4 +1,4 @@
-"""Several processes start at once, with the same code or while another one plans."""
+"""Several processes sync their jobs at once, or while a beat plans."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -6,15 +6,15 @@ from threading import Event
 import pytest
 from django.db import connection, transaction
 
-from jobs import Job
-from jobs.models import Job as JobRow
-from jobs.models import Task
-from jobs.registry import registry
-from jobs.sync import sync
-from occurrences.materialize import Planned, plan_due
-from occurrences.models import Cursor
+from punctual import Job
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.declaration.sync import sync
+from punctual.jobs.models import Job as JobRow
+from punctual.jobs.models import Task
+from punctual.occurrences.models import Cursor
+from punctual.occurrences.planning.materialize import Planned, plan_due
 from tests.harness import Harness
-from tests.race.threads import PATIENCE, at_once, names, wait_until_blocked
+from tests.race.threads import TIMEOUT, at_once, names, wait_until_blocked
 
 
 def noop(ctx: object) -> None: ...
@@ -69,7 +69,7 @@ def test_a_change_that_arrives_while_a_beat_plans_waits_for_it_without_a_deadloc
             with transaction.atomic():
                 result = plan_due(harness.now)
                 planned.set()
-                assert go_on.wait(PATIENCE)
+                assert go_on.wait(TIMEOUT)
             return result
         finally:
             connection.close()
@@ -83,11 +83,11 @@ def test_a_change_that_arrives_while_a_beat_plans_waits_for_it_without_a_deadloc
     with registry.isolated(), ThreadPoolExecutor(2) as pool:
         declare(*names(5), schedule="0 3 * * *")
         planning = pool.submit(plan)
-        assert planned.wait(PATIENCE)
+        assert planned.wait(TIMEOUT)
         changing = pool.submit(change)
         try:
             wait_until_blocked()
         finally:
             go_on.set()
-        assert planning.result(PATIENCE).instants == 5
-        assert changing.result(PATIENCE) == tuple(names(5))
+        assert planning.result(TIMEOUT).instants == 5
+        assert changing.result(TIMEOUT) == tuple(names(5))

@@ -1,4 +1,4 @@
-"""Members of one occurrence that end at the same moment, each with its claim at hand, as workers report."""
+"""Members of one occurrence that workers report at the same time, each with its claim."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,68 +12,68 @@ from typing import Any, TypeVar
 import pytest
 from django.db import connection, transaction
 
-from execution.cancel import cancel, cancel_runs
-from execution.claim import LEASE, Claim, Claimed, begin, claim
-from execution.outcome import Ending, Result
-from execution.report import Report, report
-from execution.settle import Settled, runs_of, settle
-from occurrences import transitions
-from occurrences.models import Attempt, Occurrence, TaskRun
-from occurrences.states import AttemptState
+from punctual.execution.ending.cancel import cancel, cancel_runs
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.settle import Settled, read_runs, settle
+from punctual.execution.worker.claim import LEASE, Claim, Claimed, begin, claim
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import AttemptState, Reason
 from tests.harness import Harness
-from tests.race.fired import declare, fired
-from tests.race.threads import PATIENCE, at_once, wait_until_blocked
+from tests.race.release import declare, release_runs
+from tests.race.threads import TIMEOUT, at_once, wait_until_blocked
 
 ROUNDS = 12
 Done = TypeVar("Done")
 
 
 @pytest.fixture(autouse=True)
-def started(harness: Harness) -> None:
+def whole_minute(harness: Harness) -> None:
     harness.now = harness.now.replace(second=0)
 
 
-def prepared(harness: Harness, members: int = 2, **options: Any) -> None:
+def declare_members(harness: Harness, members: int = 2, **options: Any) -> None:
     declare(members, mode="parallel", **options)
     harness.sync()
     harness.tick()
 
 
-def claimed(harness: Harness) -> list[Claim]:
-    """Each member of the next instant by a message of its own."""
-    return [claim([run.id], worker="w", now=harness.now).claims[0] for run in fired(harness)]
+def claim_each(harness: Harness) -> list[Claim]:
+    """Claim each member of the next instant with a message of its own."""
+    return [claim([run.id], worker="w", now=harness.now).claims[0] for run in release_runs(harness)]
 
 
-def ended(item: Claim, ending: Ending = Ending.SUCCESS) -> Report:
+def report_of(item: Claim, ending: Ending = Ending.SUCCESS) -> Report:
     error = "" if ending is Ending.SUCCESS else "Broken"
     return Report(item.run.id, item.run.occurrence_id, item.token, Result(ending, error_type=error), item)
 
 
-def reporting(harness: Harness, *items: Claim) -> Callable[[], Settled]:
-    return partial(report, [ended(item) for item in items], now=harness.now)
+def report_call(harness: Harness, *items: Claim) -> Callable[[], Settled]:
+    return partial(report, [report_of(item) for item in items], now=harness.now)
 
 
 def assert_consistent(id_: Any) -> Occurrence:
-    """It is over, and its report tells what its rows say, as do the attempts."""
+    """Assert that the occurrence is finished, and that its report and its attempts match its rows."""
     occurrence = assert_over(id_)
     attempts = Attempt.objects.filter(run__occurrence=id_).order_by("run__position")
-    assert [attempt.state for attempt in attempts] == [run.state for run in runs_of([occurrence])]
+    assert [attempt.state for attempt in attempts] == [run.state for run in read_runs([occurrence])]
     return occurrence
 
 
 def assert_over(id_: Any) -> Occurrence:
     occurrence = Occurrence.objects.get(id=id_)
-    assert occurrence.finished_at is not None, "nobody has settled it"
+    assert occurrence.finished_at is not None, "not settled"
     assert occurrence.report is not None
     assert occurrence.report["outcome"] == occurrence.state
-    told = [task["status"] for task in occurrence.report["tasks"]]
-    assert told == [run.state for run in runs_of([occurrence])]
+    statuses = [task["status"] for task in occurrence.report["tasks"]]
+    assert statuses == [run.state for run in read_runs([occurrence])]
     return occurrence
 
 
 @contextmanager
-def under_way(call: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
-    """The call is done, but not committed until what is given here is called, which tells its result."""
+def uncommitted(call: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
+    """Execute a call without committing; yields a function that commits and returns its result."""
     called, go_on = Event(), Event()
 
     def slow() -> Done:
@@ -81,27 +81,27 @@ def under_way(call: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
             with transaction.atomic():
                 result = call()
                 called.set()
-                assert go_on.wait(PATIENCE)
+                assert go_on.wait(TIMEOUT)
             return result
         finally:
             connection.close()
 
     def committed() -> Done:
         go_on.set()
-        return future.result(PATIENCE)
+        return future.result(TIMEOUT)
 
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(slow)
         try:
-            assert called.wait(PATIENCE)
+            assert called.wait(TIMEOUT)
             yield committed
         finally:
             go_on.set()
 
 
 @contextmanager
-def blocked(call: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
-    """The call waits for somebody's lock; what is given here tells its result once it goes on."""
+def start_blocked(call: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
+    """Start a call that waits for a lock; yields a function that returns its result afterwards."""
 
     def closing() -> Done:
         try:
@@ -112,16 +112,16 @@ def blocked(call: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(closing)
         wait_until_blocked()
-        yield lambda: future.result(PATIENCE)
+        yield lambda: future.result(TIMEOUT)
 
 
 @pytest.mark.req("EXE-1")
 @pytest.mark.parametrize("members", [2, 5])
-def test_of_members_that_are_all_the_last_one_settles(harness: Harness, members: int) -> None:
-    prepared(harness, members)
+def test_one_of_several_members_that_end_last_settles(harness: Harness, members: int) -> None:
+    declare_members(harness, members)
     for _ in range(ROUNDS):
-        claims = claimed(harness)
-        results: list[Settled] = at_once(*(reporting(harness, item) for item in claims))
+        claims = claim_each(harness)
+        results: list[Settled] = at_once(*(report_call(harness, item) for item in claims))
 
         id_ = claims[0].run.occurrence_id
         assert [result.finished for result in results if result.finished] == [(id_,)]
@@ -131,15 +131,15 @@ def test_of_members_that_are_all_the_last_one_settles(harness: Harness, members:
 
 @pytest.mark.req("EXE-1")
 def test_bundles_that_share_their_occurrences_end_each_of_them_once(harness: Harness) -> None:
-    """Each bundle holds some members of each; nobody waits in a circle."""
-    prepared(harness, 6, overlap="allow")
+    """Each bundle holds some members of each occurrence; that must not deadlock."""
+    declare_members(harness, 6, overlap="allow")
     for _ in range(5):
-        runs = [*fired(harness), *fired(harness), *fired(harness)]
+        runs = [*release_runs(harness), *release_runs(harness), *release_runs(harness)]
         bundles = [
             claim([run.id for run in runs[n::3]], worker="w", now=harness.now).claims for n in range(3)
         ]
         begun = [[one for item in bundle if (one := begin(item, now=harness.now))] for bundle in bundles]
-        results: list[Settled] = at_once(*(reporting(harness, *bundle) for bundle in begun))
+        results: list[Settled] = at_once(*(report_call(harness, *bundle) for bundle in begun))
 
         closed = Counter(id_ for result in results for id_ in result.finished)
         assert closed == {run.occurrence_id: 1 for run in runs}
@@ -148,24 +148,26 @@ def test_bundles_that_share_their_occurrences_end_each_of_them_once(harness: Har
 
 @pytest.mark.req("EXE-1")
 def test_a_member_need_not_wait_for_another_that_is_being_written(harness: Harness) -> None:
-    prepared(harness)
-    first, second = claimed(harness)
-    with under_way(reporting(harness, first)) as committed:
-        assert report([ended(second)], now=harness.now) == Settled(), "as far as it can see, first is open"
+    declare_members(harness)
+    first, second = claim_each(harness)
+    with uncommitted(report_call(harness, first)) as committed:
+        assert report([report_of(second)], now=harness.now) == Settled(), (
+            "it still sees the first one as open"
+        )
         assert committed() == Settled()
-    # In a transaction of its caller the first could not look after its commit; the next look does.
-    assert report([ended(first)], now=harness.now).finished == (first.run.occurrence_id,)
+    # Inside its caller's transaction the first one cannot look after its commit; the next look does.
+    assert report([report_of(first)], now=harness.now).finished == (first.run.occurrence_id,)
     assert assert_consistent(first.run.occurrence_id).state == "completed"
 
 
 @pytest.mark.req("EXE-1", "EXE-3")
 def test_a_member_waits_for_a_failure_that_is_being_written_and_settles(harness: Harness) -> None:
-    """The failure was rolled up while the other still ran: only that one can see that both are over."""
-    prepared(harness, failure_strategy="continue")
-    failing, last = claimed(harness)
+    """The failure was rolled up while the other member ran: only that one can see that both have ended."""
+    declare_members(harness, failure_strategy="continue")
+    failing, last = claim_each(harness)
     with (
-        under_way(partial(report, [ended(failing, Ending.FATAL)], now=harness.now)) as committed,
-        blocked(reporting(harness, last)) as went_on,
+        uncommitted(partial(report, [report_of(failing, Ending.FATAL)], now=harness.now)) as committed,
+        start_blocked(report_call(harness, last)) as went_on,
     ):
         assert committed().finished == ()
         assert went_on().finished == (last.run.occurrence_id,)
@@ -177,12 +179,12 @@ def test_a_member_waits_for_a_failure_that_is_being_written_and_settles(harness:
 def test_a_member_that_succeeds_while_a_neighbour_s_failure_cancels_it_has_one_ending(
     harness: Harness,
 ) -> None:
-    prepared(harness, 3)
+    declare_members(harness, 3)
     for _ in range(ROUNDS):
-        failing, *others = claimed(harness)
+        failing, *others = claim_each(harness)
         at_once(
-            partial(report, [ended(failing, Ending.FATAL)], now=harness.now),
-            *(reporting(harness, item) for item in others),
+            partial(report, [report_of(failing, Ending.FATAL)], now=harness.now),
+            *(report_call(harness, item) for item in others),
         )
         assert assert_over(failing.run.occurrence_id).state == "failed"
         assert not Attempt.objects.filter(state="running").exists()
@@ -190,13 +192,13 @@ def test_a_member_that_succeeds_while_a_neighbour_s_failure_cancels_it_has_one_e
 
 @pytest.mark.req("EXE-10")
 def test_an_occurrence_canceled_while_its_last_members_end_has_one_ending(harness: Harness) -> None:
-    prepared(harness, 3)
+    declare_members(harness, 3)
     for _ in range(ROUNDS):
-        claims = claimed(harness)
+        claims = claim_each(harness)
         id_ = claims[0].run.occurrence_id
         results: list[Settled] = at_once(
-            *(reporting(harness, item) for item in claims),
-            partial(cancel, [id_], reason="operator", now=harness.now),
+            *(report_call(harness, item) for item in claims),
+            partial(cancel, [id_], reason=Reason.OPERATOR, now=harness.now),
         )
         assert [result.finished for result in results if result.finished] == [(id_,)]
         states = Counter(task.state for task in TaskRun.objects.filter(occurrence=id_))
@@ -205,13 +207,13 @@ def test_an_occurrence_canceled_while_its_last_members_end_has_one_ending(harnes
 
 
 @pytest.mark.req("EXE-10")
-def test_a_member_canceled_while_the_other_ends_leaves_nobody_waiting(harness: Harness) -> None:
-    prepared(harness)
+def test_a_member_canceled_while_the_other_ends_leaves_no_occurrence_open(harness: Harness) -> None:
+    declare_members(harness)
     for _ in range(ROUNDS):
-        first, second = claimed(harness)
+        first, second = claim_each(harness)
         results: list[Settled] = at_once(
-            reporting(harness, first),
-            partial(cancel_runs, [second.run.id], reason="operator", now=harness.now),
+            report_call(harness, first),
+            partial(cancel_runs, [second.run.id], reason=Reason.OPERATOR, now=harness.now),
         )
         assert sum(len(result.finished) for result in results) == 1
         assert assert_consistent(first.run.occurrence_id).state == "completed"
@@ -224,11 +226,11 @@ def test_a_sequence_that_is_settled_and_canceled_while_a_step_ends_goes_on_or_en
     harness.sync()
     harness.tick()
     for canceled in [True, False] * (ROUNDS // 2):
-        first, *_ = fired(harness)
+        first, *_ = release_runs(harness)
         (item,) = claim([first.id], worker="w", now=harness.now).claims
         id_ = first.occurrence_id
-        stop = partial(cancel, [id_], reason="operator", now=harness.now)
-        at_once(reporting(harness, item), stop if canceled else partial(settle, [id_], now=harness.now))
+        stop = partial(cancel, [id_], reason=Reason.OPERATOR, now=harness.now)
+        at_once(report_call(harness, item), stop if canceled else partial(settle, [id_], now=harness.now))
 
         steps = TaskRun.objects.filter(occurrence=id_).order_by("position")[1:]
         if canceled:
@@ -241,17 +243,17 @@ def test_a_sequence_that_is_settled_and_canceled_while_a_step_ends_goes_on_or_en
 
 
 @pytest.mark.req("TSK-2")
-def test_a_member_that_was_taken_over_changes_nothing_when_its_first_worker_comes_back(
+def test_a_member_that_was_taken_over_ignores_the_report_of_its_first_worker(
     harness: Harness,
 ) -> None:
-    prepared(harness)
+    declare_members(harness)
     for _ in range(ROUNDS):
-        zombie, other = claimed(harness)
+        zombie, other = claim_each(harness)
         late = harness.now + LEASE
         transitions.expire([zombie.run.id], now=late)
         transitions.end_attempts([zombie.run.id], AttemptState.LOST, now=late)
         (fresh,) = claim([zombie.run.id], worker="second", now=late).claims
-        results: list[Settled] = at_once(*(reporting(harness, item) for item in (zombie, fresh, other)))
+        results: list[Settled] = at_once(*(report_call(harness, item) for item in (zombie, fresh, other)))
 
         id_ = other.run.occurrence_id
         assert [result.fenced for result in results] == [1, 0, 0]
@@ -263,11 +265,11 @@ def test_a_member_that_was_taken_over_changes_nothing_when_its_first_worker_come
 
 @pytest.mark.req("EXE-6")
 def test_of_members_claimed_at_once_each_knows_since_when_and_until_when(harness: Harness) -> None:
-    prepared(harness)
-    first, second = fired(harness)
+    declare_members(harness)
+    first, second = release_runs(harness)
     taken = partial(claim, [first.id], worker="w", now=harness.now)
     later = partial(claim, [second.id], worker="w", now=harness.now + timedelta(seconds=1))
-    with under_way(taken) as committed, blocked(later) as went_on:
+    with uncommitted(taken) as committed, start_blocked(later) as went_on:
         claims: list[Claimed] = [committed(), went_on()]
     occurrence = Occurrence.objects.get(id=first.occurrence_id)
     assert [item.started for item in claims] == [(occurrence.id,), ()]

@@ -1,4 +1,4 @@
-"""Several people make a job of the same name at the same moment, each with another definition."""
+"""Several processes create a job of one name at the same time, each with another definition."""
 
 import itertools
 from collections.abc import Callable
@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.definition import Definition, TaskDefinition
-from jobs.models import Job, JobVersion, Origin
-from jobs.store import Change, Stored, definition_of, store
+from punctual.jobs.definition.document import Definition, TaskDefinition
+from punctual.jobs.models import Job, JobVersion, Origin
+from punctual.jobs.store.definitions import Change, Stored, store
+from punctual.jobs.store.rows import definition_of
 from tests.race.threads import at_once
 
 pytestmark = [pytest.mark.postgres]
@@ -35,6 +36,6 @@ def test_the_rows_are_one_of_the_definitions_and_every_version_follows_from_the_
         job = Job.objects.get(name=name)
         versions = list(JobVersion.objects.filter(job=job).order_by("number"))
         assert [row.number for row in versions] == [1, 2, 3, 4]
-        assert definition_of(job, job.tasks.all()).dumped() == versions[-1].after
+        assert definition_of(job, job.tasks.all()).to_json() == versions[-1].after
         for older, newer in itertools.pairwise(versions):
             assert newer.before == older.after

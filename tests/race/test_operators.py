@@ -1,23 +1,25 @@
-"""Two operators ask for the same at one moment: it is done once, and their entries add up to it."""
+"""Two operators request the same at the same time: it is done once, and their audit entries add up."""
 
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
-from jobs import Job, control
-from jobs.models import Job as JobRow
-from occurrences.models import Cause, Cursor, Occurrence, TaskRun
-from occurrences.states import OccurrenceState, RunState
-from recovery.audit import Asked
-from recovery.backfill import backfill
-from recovery.chores import REAP, RECOVER, RESEND, SETTLE, Chore, perform
-from recovery.deadletters import Wanted, purge_dead, replay_dead
-from recovery.models import Audit
-from recovery.operate import cancel_occurrences
-from recovery.span import Span
+from punctual import Job
+from punctual.jobs import control
+from punctual.jobs.models import Job as JobRow
+from punctual.occurrences.models import Cause, Cursor, Occurrence, TaskRun
+from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.operations.dead_letter_actions import purge_dead_letters, replay_dead_letters
+from punctual.operations.models import Audit
+from punctual.operations.occurrence_actions import cancel_occurrences
+from punctual.operations.range_actions import backfill_job
+from punctual.operations.sweep_runner import REAP, RECOVER, RESEND, SETTLE, Sweep, run_sweep
+from punctual.recovery.dead_letters import DeadLetterFilter
+from punctual.recovery.requester import Requester
+from punctual.recovery.time_range import TimeRange
 from tests.harness import Harness
-from tests.occurrences.ledger import LEASE, a_run, an_occurrence, started
+from tests.occurrences.factories import LEASE, a_run, an_occurrence, start_occurrence
 from tests.race.threads import at_once, names
 
 pytestmark = [pytest.mark.req("REC-4"), pytest.mark.req("OPS-2")]
@@ -25,13 +27,13 @@ pytestmark = [pytest.mark.req("REC-4"), pytest.mark.req("OPS-2")]
 MANY = 60
 HOUR = timedelta(hours=1)
 S = OccurrenceState
-ADA, EVE = Asked("ada", "mine"), Asked("eve", "mine too")
+ADA, EVE = Requester("ada", "mine"), Requester("eve", "mine too")
 
 
 def noop(ctx: object) -> None: ...
 
 
-def audited() -> int:
+def audited_count() -> int:
     return sum(Audit.objects.values_list("count", flat=True))
 
 
@@ -52,9 +54,9 @@ def each(harness: Harness, state: OccurrenceState, run: RunState | None = None, 
             a_run(row, job.tasks.all()[0], run).save(force_insert=True)
 
 
-def both(harness: Harness, chore: Chore) -> list[int]:
-    def asking(by: Asked) -> Callable[[], int]:
-        return lambda: perform(chore, asked=by, now=harness.now).count
+def both(harness: Harness, sweep: Sweep) -> list[int]:
+    def asking(by: Requester) -> Callable[[], int]:
+        return lambda: run_sweep(sweep, requester=by, now=harness.now).count
 
     return at_once(asking(ADA), asking(EVE))
 
@@ -62,53 +64,55 @@ def both(harness: Harness, chore: Chore) -> list[int]:
 @pytest.mark.req("REC-1")
 def test_what_is_late_is_caught_up_once(fleet: Harness) -> None:
     each(fleet, S.PENDING, late_at=fleet.now - HOUR)
-    assert sum(both(fleet, RECOVER)) == MANY == audited()
+    assert sum(both(fleet, RECOVER)) == MANY == audited_count()
     assert Occurrence.objects.filter(state=S.MISSED).count() == MANY
 
 
 @pytest.mark.req("REC-3")
 def test_a_message_is_sent_again_once(fleet: Harness) -> None:
     each(fleet, S.DISPATCHED, RunState.SCHEDULED)
-    assert sum(both(fleet, RESEND)) == MANY == audited()
+    assert sum(both(fleet, RESEND)) == MANY == audited_count()
     assert fleet.work() == MANY
 
 
 @pytest.mark.req("REC-3")
-def test_a_worker_is_asked_once_to_settle(fleet: Harness) -> None:
+def test_a_worker_is_requested_once_to_settle(fleet: Harness) -> None:
     each(fleet, S.FAILED, finalized_at=None)
-    assert sum(both(fleet, SETTLE)) == MANY == audited()
+    assert sum(both(fleet, SETTLE)) == MANY == audited_count()
     assert fleet.lose_messages() == MANY
 
 
 @pytest.mark.req("REC-3")
-def test_what_a_silent_worker_held_is_taken_back_once(fleet: Harness) -> None:
+def test_runs_of_a_lost_worker_are_recovered_once(fleet: Harness) -> None:
     for job in JobRow.objects.prefetch_related("tasks"):
-        started(job, fleet.now - LEASE, job.tasks.all()[0])
+        start_occurrence(job, fleet.now - LEASE, job.tasks.all()[0])
     done = both(fleet, REAP)
     lost = [entry.details["done"]["lost"] for entry in Audit.objects.all()]
     assert sum(lost) == MANY
-    assert sum(done) == audited()
+    assert sum(done) == audited_count()
 
 
 @pytest.mark.req("TSK-6")
-@pytest.mark.parametrize("act", [purge_dead, replay_dead])
-def test_a_dead_letter_is_dealt_with_once(fleet: Harness, act: Callable[..., object]) -> None:
+@pytest.mark.parametrize("act", [purge_dead_letters, replay_dead_letters])
+def test_a_dead_letter_is_resolved_once(fleet: Harness, act: Callable[..., object]) -> None:
     each(fleet, S.FAILED, RunState.DLQ, finalized_at=fleet.now)
-    at_once(*(lambda by=by: act(Wanted(), asked=by, now=fleet.now) for by in (ADA, EVE)))
-    assert audited() == MANY == TaskRun.objects.exclude(resolution="").count()
+    at_once(*(lambda by=by: act(DeadLetterFilter(), requester=by, now=fleet.now) for by in (ADA, EVE)))
+    assert audited_count() == MANY == TaskRun.objects.exclude(resolution="").count()
 
 
 @pytest.mark.req("REC-5")
-def test_an_instant_is_filled_in_once(fleet: Harness) -> None:
+def test_an_instant_is_backfilled_once(fleet: Harness) -> None:
     Cursor.objects.update(settled_until=fleet.now)
-    job, span = control.get(names(1)[0]), Span(fleet.now - 30 * HOUR, fleet.now)
-    made = at_once(*(lambda by=by: backfill(job, span, asked=by, now=fleet.now).made for by in (ADA, EVE)))
-    assert sum(made) == 30 == audited() == Occurrence.objects.filter(cause=Cause.BACKFILL).count()
+    job, span = control.get_job(names(1)[0]), TimeRange(fleet.now - 30 * HOUR, fleet.now)
+    made = at_once(
+        *(lambda by=by: backfill_job(job, span, requester=by, now=fleet.now).created for by in (ADA, EVE))
+    )
+    assert sum(made) == 30 == audited_count() == Occurrence.objects.filter(cause=Cause.BACKFILL).count()
 
 
 @pytest.mark.req("EXE-10")
 def test_an_occurrence_is_canceled_once(fleet: Harness) -> None:
     each(fleet, S.DISPATCHED, RunState.SCHEDULED)
     ids = list(Occurrence.objects.values_list("id", flat=True))
-    done = at_once(*(lambda by=by: cancel_occurrences(ids, asked=by, now=fleet.now) for by in (ADA, EVE)))
-    assert sum(done) == MANY == audited()
+    done = at_once(*(lambda by=by: cancel_occurrences(ids, requester=by, now=fleet.now) for by in (ADA, EVE)))
+    assert sum(done) == MANY == audited_count()

@@ -1,4 +1,4 @@
-"""Several beats and operators prune the same rows at one moment: each goes once and is counted once."""
+"""Several beats and operators prune the same rows at the same time: each is deleted and counted once."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -6,23 +6,24 @@ from threading import Event
 
 import pytest
 
-from jobs import Job, control
-from jobs.models import Job as JobRow
-from occurrences.models import Occurrence, TaskRun
-from occurrences.states import OccurrenceState, RunState
-from recovery import totals
-from recovery.audit import Asked
-from recovery.models import PruneRound, Tally
-from recovery.pruning import prune_some
-from recovery.replay import Replayed, replay
-from recovery.retention import prune
+from punctual import Job
+from punctual.jobs import control
+from punctual.jobs.models import Job as JobRow
+from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.operations.prune_actions import prune_job
+from punctual.recovery import counters
+from punctual.recovery.models import PruneRound, Tally
+from punctual.recovery.pruning import prune_step
+from punctual.recovery.replay import Replayed, replay
+from punctual.recovery.requester import Requester
 from tests.harness import Harness
-from tests.occurrences.ledger import a_run, a_task, an_occurrence, saved
+from tests.occurrences.factories import a_run, a_task, an_occurrence, saved
 from tests.race.threads import at_once, names
 
 pytestmark = pytest.mark.req("REC-6")
 
-HOUR, BY = timedelta(hours=1), Asked("ada")
+HOUR, BY = timedelta(hours=1), Requester("ada")
 ROWS = 40
 
 
@@ -30,8 +31,8 @@ def noop(ctx: object) -> None: ...
 
 
 @pytest.fixture
-def old(harness: Harness) -> Harness:
-    """Six jobs with forty old occurrences each, every second of which another one repeated."""
+def old_rows(harness: Harness) -> Harness:
+    """Six jobs with forty old occurrences each, every second one a child of another."""
     for name in names(6):
         Job(name, "0 0 1 1 *", retention="1h").task(noop)
     harness.sync()
@@ -49,12 +50,12 @@ def old(harness: Harness) -> Harness:
 
 
 def rounds(harness: Harness) -> Callable[[], int]:
-    """A beat that sweeps until nothing is left; the others may hold the place at any moment."""
+    """A beat that prunes until nothing is left; others may hold the lock of the round at any moment."""
 
     def run() -> int:
         total = 0
         while Occurrence.objects.filter(finished_at__isnull=False).exists():
-            total += prune_some(harness.now, jobs=2, rows=7)
+            total += prune_step(harness.now, jobs=2, rows=7)
             PruneRound.objects.filter(due_at__gt=harness.now).update(due_at=harness.now)
         return total
 
@@ -63,34 +64,36 @@ def rounds(harness: Harness) -> Callable[[], int]:
 
 def by_hand(harness: Harness) -> Callable[[], int]:
     def run() -> int:
-        kept = [prune(control.get(name), asked=BY, now=harness.now, most=30) for name in names(6)]
+        kept = [
+            prune_job(control.get_job(name), requester=BY, now=harness.now, limit=30) for name in names(6)
+        ]
         return sum(one.pruned for one in kept if one is not None)
 
     return run
 
 
-def test_three_beats_and_two_operators_prune_each_row_once_and_count_it_once(old: Harness) -> None:
-    before = totals.occurrences()
+def test_three_beats_and_two_operators_prune_each_row_once_and_count_it_once(old_rows: Harness) -> None:
+    before = counters.occurrence_totals()
     assert sum(before.values()) == 6 * ROWS
-    gone = at_once(*(rounds(old) for _ in range(3)), by_hand(old), by_hand(old))
-    assert sum(gone) == 6 * ROWS
-    assert totals.occurrences() == before
-    assert Tally.objects.count() == 6, "one for each job, whoever added to it"
+    deleted = at_once(*(rounds(old_rows) for _ in range(3)), by_hand(old_rows), by_hand(old_rows))
+    assert sum(deleted) == 6 * ROWS
+    assert counters.occurrence_totals() == before
+    assert Tally.objects.count() == 6, "one for each job"
 
 
 @pytest.mark.req("OPS-4")
-def test_whoever_counts_meanwhile_never_sees_a_counter_fall(old: Harness) -> None:
+def test_a_scrape_during_pruning_never_sees_a_counter_decrease(old_rows: Harness) -> None:
     over = Event()
     seen: list[int] = []
 
     def scrape() -> int:
         while not over.is_set():
-            seen.append(sum(totals.occurrences().values()))
+            seen.append(sum(counters.occurrence_totals().values()))
         return 0
 
     def prune_all() -> int:
         try:
-            return rounds(old)()
+            return rounds(old_rows)()
         finally:
             over.set()
 
@@ -99,15 +102,15 @@ def test_whoever_counts_meanwhile_never_sees_a_counter_fall(old: Harness) -> Non
 
 
 @pytest.mark.req("REC-4")
-def test_what_is_replayed_while_it_is_pruned_is_either_gone_or_linked(old: Harness) -> None:
+def test_an_occurrence_replayed_during_pruning_is_either_deleted_or_replayed(old_rows: Harness) -> None:
     ids = list(Occurrence.objects.filter(finished_at__isnull=False).values_list("id", flat=True))
-    made: list[Replayed] = []
+    results: list[Replayed] = []
 
     def replay_all() -> int:
-        made.append(replay(ids, asked=BY, now=old.now))
+        results.append(replay(ids, requester=BY, now=old_rows.now))
         return 0
 
-    at_once(replay_all, rounds(old))
-    (done,) = made
-    assert len(done.made) + done.refused == len(ids)
-    assert Occurrence.objects.filter(cause="replay").count() == len(done.made)
+    at_once(replay_all, rounds(old_rows))
+    (replayed,) = results
+    assert len(replayed.created) + replayed.refused == len(ids)
+    assert Occurrence.objects.filter(cause="replay").count() == len(replayed.created)

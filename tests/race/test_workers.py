@@ -1,4 +1,4 @@
-"""Workers claim, report and settle the same occurrence at the same moment."""
+"""Workers claim, report and settle the same occurrence at the same time."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,27 +10,27 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from execution.claim import Claim, Claimed, claim
-from execution.outcome import Ending, Result
-from execution.report import Report, report
-from execution.settle import Settled, settle
-from occurrences import transitions
-from occurrences.firing import fire_due
-from occurrences.materialize import plan_due
-from occurrences.models import Attempt, Occurrence, TaskRun
-from recovery.waiting import admit_stranded
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.settle import Settled, settle
+from punctual.execution.worker.claim import Claim, Claimed, claim
+from punctual.occurrences import transitions
+from punctual.occurrences.admission.firing import fire_due
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.planning.materialize import plan_due
+from punctual.recovery.sweeper.free_slots import admit_stranded
 from tests.harness import Harness
-from tests.race.fired import declare, fired
-from tests.race.threads import PATIENCE, at_once, wait_until_blocked
+from tests.race.release import declare, release_runs
+from tests.race.threads import TIMEOUT, at_once, wait_until_blocked
 
 
-def ended(item: Claim, ending: Ending) -> Report:
+def report_of(item: Claim, ending: Ending) -> Report:
     error = "" if ending is Ending.SUCCESS else "Broken"
     return Report(item.run.id, item.run.occurrence_id, item.token, Result(ending, error_type=error))
 
 
 @pytest.fixture(autouse=True)
-def started(harness: Harness) -> None:
+def whole_minute(harness: Harness) -> None:
     harness.now = harness.now.replace(second=0)
 
 
@@ -39,7 +39,7 @@ def test_one_of_eight_workers_claims_a_run(harness: Harness) -> None:
     declare(1)
     harness.sync()
     harness.tick()
-    (run,) = fired(harness)
+    (run,) = release_runs(harness)
     results: list[Claimed] = at_once(
         *(partial(claim, [run.id], worker=f"worker/{number}", now=harness.now) for number in range(8))
     )
@@ -69,11 +69,11 @@ def test_of_two_runs_that_end_at_the_same_moment_the_last_one_out_settles(
     harness.sync()
     harness.tick()
     for _ in range(10):
-        runs = fired(harness)
+        runs = release_runs(harness)
         claims = [claim([run.id], worker="w", now=harness.now).claims[0] for run in runs]
         results: list[Settled] = at_once(
             *(
-                partial(report, [ended(item, ending)], now=harness.now)
+                partial(report, [report_of(item, ending)], now=harness.now)
                 for item, ending in zip(claims, endings, strict=True)
             )
         )
@@ -91,7 +91,7 @@ def test_a_failure_that_cancels_a_run_being_claimed_leaves_no_attempt_behind(har
     declare(2, mode="parallel")
     harness.sync()
     harness.tick()
-    first, second = fired(harness)
+    first, second = release_runs(harness)
     (failing,) = claim([first.id], worker="w", now=harness.now).claims
     claimed, go_on = Event(), Event()
 
@@ -100,27 +100,27 @@ def test_a_failure_that_cancels_a_run_being_claimed_leaves_no_attempt_behind(har
             with transaction.atomic():
                 result = claim([second.id], worker="slow", now=harness.now)
                 claimed.set()
-                assert go_on.wait(PATIENCE)
+                assert go_on.wait(TIMEOUT)
             return result
         finally:
             connection.close()
 
     def fail() -> Settled:
         try:
-            return report([ended(failing, Ending.FATAL)], now=harness.now)
+            return report([report_of(failing, Ending.FATAL)], now=harness.now)
         finally:
             connection.close()
 
     with ThreadPoolExecutor(2) as pool:
         claiming = pool.submit(slow_claim)
-        assert claimed.wait(PATIENCE)
+        assert claimed.wait(TIMEOUT)
         failed = pool.submit(fail)
         try:
             wait_until_blocked()
         finally:
             go_on.set()
-        assert len(claiming.result(PATIENCE).claims) == 1
-        assert len(failed.result(PATIENCE).finished) == 1
+        assert len(claiming.result(TIMEOUT).claims) == 1
+        assert len(failed.result(TIMEOUT).finished) == 1
 
     second.refresh_from_db()
     assert second.state == "canceled"
@@ -133,12 +133,12 @@ def test_a_report_and_a_claim_of_siblings_never_deadlock(harness: Harness) -> No
     harness.sync()
     harness.tick()
     for _ in range(15):
-        runs = fired(harness)
+        runs = release_runs(harness)
         (failing,) = claim([runs[0].id], worker="w", now=harness.now).claims
         claims: list[Callable[[], Any]] = [
             partial(claim, [run.id], worker="w", now=harness.now) for run in runs[1:]
         ]
-        at_once(partial(report, [ended(failing, Ending.FATAL)], now=harness.now), *claims)
+        at_once(partial(report, [report_of(failing, Ending.FATAL)], now=harness.now), *claims)
 
         occurrence = Occurrence.objects.get(id=runs[0].occurrence_id)
         assert occurrence.state == "failed"
@@ -154,16 +154,16 @@ def test_an_occurrence_that_becomes_due_while_its_predecessor_ends_is_never_stra
     declare(1, overlap="queue")
     harness.sync()
     harness.tick()
-    (run,) = fired(harness)
+    (run,) = release_runs(harness)
     for _ in range(15):
         (item,) = claim([run.id], worker="w", now=harness.now).claims
         harness.pass_time(seconds=10)
         plan_due(harness.now)
         at_once(
-            partial(report, [ended(item, Ending.SUCCESS)], now=harness.now),
+            partial(report, [report_of(item, Ending.SUCCESS)], now=harness.now),
             partial(fire_due, harness.now),
         )
-        fire_due(harness.now)  # a beat that found the cursor taken comes back
+        fire_due(harness.now)  # a beat that found the cursor locked ticks again
         admit_stranded(harness.now)
 
         active = Occurrence.objects.active().values_list("id", flat=True)
@@ -173,13 +173,13 @@ def test_an_occurrence_that_becomes_due_while_its_predecessor_ends_is_never_stra
 
 
 @pytest.mark.req("REC-3")
-def test_settling_and_canceling_the_same_occurrence_from_four_doors_ends_it_once(
+def test_settling_and_canceling_one_occurrence_from_four_threads_ends_it_once(
     harness: Harness,
 ) -> None:
     declare(3, mode="parallel")
     harness.sync()
     harness.tick()
-    runs = fired(harness)
+    runs = release_runs(harness)
     claims = [claim([run.id], worker="w", now=harness.now).claims[0] for run in runs]
     transitions.succeed([item.run.id for item in claims], now=harness.now)
     results: list[Settled] = at_once(

@@ -1,4 +1,4 @@
-"""Callables → all of them started at one moment, or one within the other; each on a connection of its own."""
+"""Run calls in threads: all at once, or one within the other; each with its own connection."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,29 +9,31 @@ from typing import TypeVar
 from django.db import connection, transaction
 
 Result = TypeVar("Result")
-PATIENCE = 30.0  # seconds; PostgreSQL finds a deadlock after one
+TIMEOUT = 30.0  # seconds; PostgreSQL detects a deadlock after one
 
 
 def at_once(*calls: Callable[[], Result]) -> list[Result]:
-    """Raises what any of them raised: a deadlock or a lost race must not go unnoticed."""
+    """Run the calls at once and return their results; raises what any of them raised, such as a deadlock."""
     barrier = Barrier(len(calls))
     with ThreadPoolExecutor(len(calls)) as pool:
-        futures = [pool.submit(_released, barrier, call) for call in calls]
-        return [future.result(timeout=PATIENCE) for future in futures]
+        futures = [pool.submit(_call_when_released, barrier, call) for call in calls]
+        return [future.result(timeout=TIMEOUT) for future in futures]
 
 
-def _released(barrier: Barrier, call: Callable[[], Result]) -> Result:
+def _call_when_released(barrier: Barrier, call: Callable[[], Result]) -> Result:
     try:
         connection.ensure_connection()
-        barrier.wait(PATIENCE)
+        barrier.wait(TIMEOUT)
         return call()
     finally:
         connection.close()
 
 
 def before_commit(first: Callable[[], Result], second: Callable[[], Result]) -> tuple[Result, Result]:
-    """The second begins when the first has done everything but commit, which it does as soon as the second
-    has ended or waits for it. Raises what either of them raised."""
+    """Run the second call while the first is not committed.
+
+    The first commits when the second has ended or waits for its lock. Raises what either of them raised.
+    """
     done, go = Event(), Event()
 
     def held_open() -> Result:
@@ -39,7 +41,7 @@ def before_commit(first: Callable[[], Result], second: Callable[[], Result]) -> 
             with transaction.atomic():
                 result = first()
                 done.set()
-                go.wait(PATIENCE)
+                go.wait(TIMEOUT)
             return result
         finally:
             done.set()
@@ -47,29 +49,29 @@ def before_commit(first: Callable[[], Result], second: Callable[[], Result]) -> 
 
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(held_open)
-        done.wait(PATIENCE)
-        other = pool.submit(_released, Barrier(1), second)
+        done.wait(TIMEOUT)
+        other = pool.submit(_call_when_released, Barrier(1), second)
         _wait_until_done_or_blocked(other)
         go.set()
-        return one.result(timeout=PATIENCE), other.result(timeout=PATIENCE)
+        return one.result(timeout=TIMEOUT), other.result(timeout=TIMEOUT)
 
 
 def _wait_until_done_or_blocked(other: "Future[Result]") -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not other.done() and not _blocked() and time.monotonic() < deadline:
+    deadline = time.monotonic() + TIMEOUT
+    while not other.done() and not _count_blocked() and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
 def wait_until_blocked(backends: int = 1) -> None:
-    """Returns once so many of our connections wait for a lock another one holds."""
-    deadline = time.monotonic() + PATIENCE
+    """Return when so many of our connections wait for a lock."""
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
-        if _blocked() >= backends:
+        if _count_blocked() >= backends:
             return
-    raise TimeoutError("nobody waits for a lock")
+    raise TimeoutError("no connection waits for a lock")
 
 
-def _blocked() -> int:
+def _count_blocked() -> int:
     waiting = "wait_event_type = 'Lock' AND datname = current_database()"
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {waiting}")  # noqa: S608 - both parts are ours

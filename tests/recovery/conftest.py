@@ -1,4 +1,4 @@
-"""The same job, broker and outages the tests of `execution` use."""
+"""Share the job, broker and outage fixtures of the tests of `execution`."""
 
 from tests.execution.conftest import declared, job, on_redis, queue, second, task
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from jobs.models import Job
-from occurrences.models import Cursor, Occurrence
-from occurrences.states import OccurrenceState
-from recovery.catchup import CaughtUp, catch_up
+from punctual.jobs.models import Job
+from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.states import OccurrenceState
+from punctual.recovery.catchup import CaughtUp, catch_up
 from tests.execution.conftest import NOW
 from tests.flow.test_outages import dying_after
-from tests.occurrences.ledger import a_job, an_occurrence, saved
+from tests.occurrences.factories import a_job, an_occurrence, saved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("REC-1")]
 
@@ -30,44 +30,44 @@ def planned(job: Job) -> Job:
     return job
 
 
-def disposed() -> list[tuple[str, str, str]]:
+def dispositions() -> list[tuple[str, str, str]]:
     rows = Occurrence.objects.order_by("scheduled_for")
     return list(rows.values_list("state", "cause", "reason"))
 
 
 @pytest.mark.req("OCC-5")
 @pytest.mark.req("REC-2")
-def test_what_shall_run_is_marked_and_the_rest_is_recorded_as_missed(planned: Job) -> None:
+def test_recovered_occurrences_are_marked_and_the_rest_are_recorded_as_missed(planned: Job) -> None:
     for minutes in (3, 2, 1):
         late(planned, minutes)
     assert catch_up(NOW) == CaughtUp(jobs=1, recovered=1, missed=2)
-    assert disposed() == [
+    assert dispositions() == [
         ("missed", "schedule", "downtime"),
         ("missed", "schedule", "downtime"),
         ("pending", "recovery", ""),
     ]
     due = Occurrence.objects.due(NOW).timely(NOW + timedelta(days=9))
-    assert [row.cause for row in due] == ["recovery"], "it goes through the normal door, however late"
-    assert catch_up(NOW) == CaughtUp(), "again it changes nothing"
+    assert [row.cause for row in due] == ["recovery"], "it is fired like any other, however late"
+    assert catch_up(NOW) == CaughtUp(), "a second call changes nothing"
 
 
 @pytest.mark.django_db(transaction=True)  # a transaction of its own, not one within the test's
 @pytest.mark.req("REC-2")
-def test_a_beat_that_dies_at_any_statement_of_it_leaves_all_rows_as_they_were(planned: Job) -> None:
+def test_a_beat_that_dies_at_any_statement_leaves_all_rows_as_they_were(planned: Job) -> None:
     for minutes in (3, 2, 1):
         late(planned, minutes)
-    before = disposed()
+    before = dispositions()
     for survived in count():
         with dying_after(survived) as died:
             catch_up(NOW)
         if not died:
             break
-        assert disposed() == before, f"after {survived} statements"
+        assert dispositions() == before, f"after {survived} statements"
     assert survived > 3
-    assert [state for state, *_ in disposed()] == ["missed", "missed", "pending"]
+    assert [state for state, *_ in dispositions()] == ["missed", "missed", "pending"]
 
 
-def test_a_row_is_late_from_the_end_of_its_grace_on(planned: Job) -> None:
+def test_a_row_is_late_once_its_grace_has_passed(planned: Job) -> None:
     late(planned, 1, late_at=NOW + timedelta(microseconds=1))
     assert catch_up(NOW) == CaughtUp()
     assert catch_up(NOW + timedelta(microseconds=1)).recovered == 1
@@ -84,7 +84,7 @@ def test_manual_runs_are_never_late(planned: Job) -> None:
     assert catch_up(NOW) == CaughtUp()
 
 
-def test_a_job_whose_planning_is_behind_waits_until_its_whole_list_is_known(planned: Job) -> None:
+def test_a_job_is_caught_up_only_after_its_planning_is_complete(planned: Job) -> None:
     late(planned, 5)
     Cursor.objects.update(plan_at=NOW)
     assert catch_up(NOW) == CaughtUp()
@@ -92,7 +92,7 @@ def test_a_job_whose_planning_is_behind_waits_until_its_whole_list_is_known(plan
     assert catch_up(NOW).jobs == 1
 
 
-def test_each_job_follows_its_own_strategy_the_one_of_its_newest_row(db: None) -> None:
+def test_each_job_follows_the_strategy_of_its_newest_row(db: None) -> None:
     for name, recovery in (("all", "execute_all"), ("none", "mark_as_missed")):
         job = saved(a_job(name, NOW - timedelta(hours=1)))
         late(job, 3, config={"recovery": "execute_last"})
@@ -101,7 +101,7 @@ def test_each_job_follows_its_own_strategy_the_one_of_its_newest_row(db: None) -
     assert catch_up(NOW) == CaughtUp(jobs=2, recovered=2, missed=2)
 
 
-def test_as_many_jobs_as_asked_for_and_all_their_rows(db: None) -> None:
+def test_the_limit_counts_jobs_and_includes_all_their_rows(db: None) -> None:
     for number in range(3):
         job = saved(a_job(f"job-{number}", NOW))
         for minutes in (3, 2):
@@ -111,6 +111,6 @@ def test_as_many_jobs_as_asked_for_and_all_their_rows(db: None) -> None:
     assert catch_up(NOW, limit=2) == CaughtUp(jobs=1, recovered=1, missed=1)
 
 
-def test_nothing_late_is_one_read(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_nothing_late_costs_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(1):
         assert catch_up(NOW) == CaughtUp()

@@ -121,7 +121,7 @@ def test_without_a_url_the_broker_is_a_socket_beside_the_database(tmp_path: Path
 @pytest.mark.req("OPS-1")
 def test_a_deep_checkout_still_gets_a_socket_the_kernel_accepts() -> None:
     deep, deeper = Path("/" + "d" * 120), Path("/" + "d" * 121)
-    assert len(os.fsencode(environment.embedded_socket(deep))) <= environment.LONGEST_SOCKET_PATH
+    assert len(os.fsencode(environment.embedded_socket(deep))) <= environment.MAX_SOCKET_PATH
     assert environment.embedded_socket(deep) == environment.embedded_socket(deep)
     assert environment.embedded_socket(deep) != environment.embedded_socket(deeper)
 
@@ -167,7 +167,7 @@ def test_a_given_secret_key_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("OPS-6")
-def test_a_format_nobody_writes_is_named_with_those_there_are() -> None:
+def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
     assert environment.log_format({}) == "plain"
     assert environment.log_format({"LOG_FORMAT": "JSON"}) == "json"
     with pytest.raises(ImproperlyConfigured, match="LOG_FORMAT='xml': expected one of plain, json"):

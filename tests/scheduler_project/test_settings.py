@@ -72,7 +72,7 @@ def test_only_json_crosses_the_broker() -> None:
 
 
 @pytest.mark.req("OPS-7")
-def test_proxy_headers_are_believed_only_when_asked() -> None:
+def test_proxy_headers_are_trusted_only_with_behind_proxy() -> None:
     assert settings_with(**PRODUCTION)["SECURE_PROXY_SSL_HEADER"] is None
     behind = settings_with(**PRODUCTION, BEHIND_PROXY="on")
     assert behind["SECURE_PROXY_SSL_HEADER"] == ["HTTP_X_FORWARDED_PROTO", "https"]
@@ -106,8 +106,8 @@ def test_the_embedded_default_passes_the_checks(tmp_path: Path) -> None:
 
 
 def test_apps_of_the_users_are_installed() -> None:
-    settings = settings_with(**PRODUCTION, PUNCTUAL_APPS="tests.cluster.app, demo")
-    assert settings["INSTALLED_APPS"][-2:] == ["tests.cluster.app", "demo"]
+    settings = settings_with(**PRODUCTION, PUNCTUAL_APPS="tests.cluster.app, examples.demo")
+    assert settings["INSTALLED_APPS"][-2:] == ["tests.cluster.app", "examples.demo"]
 
 
 @pytest.mark.req("OPS-7")

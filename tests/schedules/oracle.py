@@ -1,7 +1,7 @@
-"""Which instants a cron pattern names, by looking at every minute: slow, obvious and independent.
+"""A brute-force oracle: test every minute (or second) against a cron pattern.
 
-Nothing here is shared with the package under test: fields are plain sets, the zone is asked about
-every single minute, and a repeated or skipped wall time is noticed by comparing neighbours.
+It shares no code with the package under test: fields are plain sets, the offset is looked up for every
+single minute, and repeated or skipped wall times are detected by comparing neighbours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TypeVar
 
-from schedules.errors import ScheduleError
+from punctual.schedules.errors import ScheduleError
 
 T = TypeVar("T")
 MINUTE = timedelta(minutes=1)
@@ -24,7 +24,7 @@ DayTest = Callable[[date], bool]
 
 @dataclass(frozen=True)
 class Pattern:
-    """A cron text together with what it means, spelled out."""
+    """A cron text and its meaning as plain sets."""
 
     text: str
     seconds: frozenset[int]
@@ -45,9 +45,9 @@ class Pattern:
 
 
 def offset(zone: tzinfo, instant: datetime) -> timedelta:
-    found = instant.astimezone(zone).utcoffset()
-    assert found is not None
-    return found
+    delta = instant.astimezone(zone).utcoffset()
+    assert delta is not None
+    return delta
 
 
 def wall_at(zone: tzinfo, instant: datetime) -> datetime:
@@ -78,12 +78,12 @@ def fires(  # noqa: PLR0913 -- one knob per rule that the dialects differ in
     skips_gaps: bool = False,
     memory: timedelta = DAY,
 ) -> list[datetime]:
-    """Everything in (start, end], found by walking wall clock unit by wall clock unit.
+    """Every firing in (start, end], computed one wall-clock unit at a time.
 
     The walk starts `memory` early, so that wall times shown before the window count as shown.
     """
     seen: set[datetime] = set()
-    found: set[datetime] = set()
+    firings: set[datetime] = set()
     instant = start - memory
     edges = set(jumps(zone, instant - DAY, end + DAY))
     clock = _ticks(zone, instant, end, edges, step)
@@ -92,11 +92,11 @@ def fires(  # noqa: PLR0913 -- one knob per rule that the dialects differ in
         if is_edge and not skips_gaps:
             before = wall_at(zone, moment - SECOND) + SECOND
             if any(pattern.matches(lost) for lost in _between(before, wall, step) if lost not in seen):
-                found.add(moment)
+                firings.add(moment)
         if pattern.matches(wall) and (pattern.is_interval or wall not in seen):
-            found.add(moment)
+            firings.add(moment)
         seen.add(wall)
-    return sorted(moment for moment in found if start < moment <= end)
+    return sorted(moment for moment in firings if start < moment <= end)
 
 
 def _ticks(
@@ -136,7 +136,7 @@ def utc(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second:
 
 
 def outcome(call: Callable[[str], T], text: str) -> T | ScheduleError:
-    """What a call gives or which documented error it raises; any other error is the test's."""
+    """The result of a call or the `ScheduleError` it raises; any other exception fails the test."""
     try:
         return call(text)
     except ScheduleError as error:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.schedules.oracle import DayTest, Pattern, jumps
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-# A busy machine must not fail a correct result, so no deadline per example.
+# No deadline per example: a busy machine must not fail a correct result.
 prop = settings(deadline=None, max_examples=3000 if THOROUGH else 100)
 quick = settings(deadline=None, max_examples=1000 if THOROUGH else 50)
 
@@ -147,8 +147,8 @@ def moments(draw: st.DrawFn) -> tuple[str, datetime]:
     """A zone and an instant in 1970-2100, near one of the zone's jumps where the year has any."""
     zone = draw(st.sampled_from(ZONES))
     year = draw(st.integers(1970, 2099))
-    found = jumps_in(zone, year)
-    base = draw(st.sampled_from(found)) if found else datetime(year, 6, 1, tzinfo=UTC)
+    year_jumps = jumps_in(zone, year)
+    base = draw(st.sampled_from(year_jumps)) if year_jumps else datetime(year, 6, 1, tzinfo=UTC)
     return zone, base + timedelta(seconds=draw(st.integers(-90_000, 90_000)))
 
 

@@ -1,4 +1,4 @@
-"""Whatever comes in, only the documented error comes out, and soon."""
+"""Hostile input: every parser raises its documented error, and does so quickly."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import schedules
-from schedules import chronex, iso8601, krontab, posix
-from schedules.chronex import Expression, TriggerDefinition
-from schedules.durations import format_duration, parse_duration
-from schedules.errors import ChronexError, InvalidCronExpressionError, Iso8601Error, ScheduleError
-from schedules.instants import LATEST
-from schedules.kron import Constraints
-from schedules.text import MAX_LENGTH
+from punctual import schedules
+from punctual.schedules import chronex, iso8601, krontab, posix
+from punctual.schedules.chronex import Expression, TriggerDefinition
+from punctual.schedules.durations import format_duration, parse_duration
+from punctual.schedules.errors import ChronexError, InvalidCronExpressionError, Iso8601Error, ScheduleError
+from punctual.schedules.kron import Constraints
+from punctual.schedules.text import MAX_LENGTH
+from punctual.schedules.utc import LATEST
 from tests.schedules.oracle import outcome, utc
 from tests.schedules.strategies import prop
 
@@ -106,40 +106,40 @@ GRAMMAR = st.text("*/,-0123456789LW#@TZ= {}:+JANMONjitermaxfromuntilgevyonchPRT.
 @example("* * * * * {until:9997-12-31}")
 @example("TZ=Pacific/Apia @once 2011-12-30T12:00:00")
 def test_chronex_answers_or_raises_chronex_errors_only(text: str) -> None:
-    found = outcome(lambda given: chronex.parse(given, reference=START), text)
+    answer = outcome(lambda given: chronex.parse(given, reference=START), text)
     result = chronex.validate(text)
-    if isinstance(found, ChronexError):
-        assert found.errors == result.errors or found.code == "E012"
-        assert all(item.code and item.message for item in found.errors)
+    if isinstance(answer, ChronexError):
+        assert answer.errors == result.errors or answer.code == "E012"
+        assert all(item.code and item.message for item in answer.errors)
         return
-    assert isinstance(found, Expression)
+    assert isinstance(answer, Expression)
     assert result.is_valid
-    assert chronex.parse(found.canonical, reference=START) == found
-    assert (found.next_after(START) or LATEST) > START
+    assert chronex.parse(answer.canonical, reference=START) == answer
+    assert (answer.next_after(START) or LATEST) > START
 
 
 @pytest.mark.req("PSX-1")
 @prop
 @given(st.text(max_size=40) | st.text("0123456789*,- \t/", max_size=40))
 def test_posix_answers_or_raises_its_own_error_only(text: str) -> None:
-    found = outcome(posix.parse, text)
-    if isinstance(found, posix.PosixCron):
-        assert found.next_after(START, "Europe/Berlin") > START
+    answer = outcome(posix.parse, text)
+    if isinstance(answer, posix.PosixCron):
+        assert answer.next_after(START, "Europe/Berlin") > START
     else:
-        assert isinstance(found, InvalidCronExpressionError)
-        assert found.field in {"minute", "hour", "day", "month", "weekday", "expression"}
+        assert isinstance(answer, InvalidCronExpressionError)
+        assert answer.field in {"minute", "hour", "day", "month", "weekday", "expression"}
 
 
 @pytest.mark.req("ISO-1")
 @prop
 @given(st.text(max_size=60) | st.text("R/2026-01T:Z+PYMWDHS.", max_size=60))
 def test_iso8601_answers_or_raises_its_own_error_only(text: str) -> None:
-    found = outcome(iso8601.parse, text)
-    if isinstance(found, iso8601.Repeating):
-        assert (found.next_after(START) or LATEST) > START
+    answer = outcome(iso8601.parse, text)
+    if isinstance(answer, iso8601.Repeating):
+        assert (answer.next_after(START) or LATEST) > START
     else:
-        assert isinstance(found, Iso8601Error)
-        assert found.field in {"interval", "repetitions", "start", "duration"}
+        assert isinstance(answer, Iso8601Error)
+        assert answer.field in {"interval", "repetitions", "start", "duration"}
 
 
 @pytest.mark.req("KRN-10")
@@ -148,16 +148,16 @@ def test_iso8601_answers_or_raises_its_own_error_only(text: str) -> None:
     st.text(max_size=80) | st.text('0 *@tzwindseolyavpc(),=;-:."\\19', max_size=80).map("0 0 * * * ".__add__)
 )
 def test_krontab_answers_or_raises_schedule_errors_only(text: str) -> None:
-    found = outcome(krontab.parse, text)
-    assert krontab.parse(str(found)) == found if isinstance(found, krontab.Krontab) else str(found)
+    answer = outcome(krontab.parse, text)
+    assert krontab.parse(str(answer)) == answer if isinstance(answer, krontab.Krontab) else str(answer)
 
 
 @pytest.mark.req("KRN-6")
 @prop
 @given(st.text(max_size=60) | st.text("hoursdwmntbe=;,-.0129:MONFRI", max_size=60))
 def test_constraints_compile_or_raise_the_documented_kind(text: str) -> None:
-    found = outcome(lambda given: Constraints.parse(avoid=(given,)), text)
-    assert isinstance(found, Constraints) or getattr(found, "kind", "") == "invalid_constraint"
+    answer = outcome(lambda given: Constraints.parse(avoid=(given,)), text)
+    assert isinstance(answer, Constraints) or getattr(answer, "kind", "") == "invalid_constraint"
 
 
 @pytest.mark.req("CHX-16")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import schedules
-from schedules import iso8601, once
-from schedules.errors import Iso8601Error
+from punctual import schedules
+from punctual.schedules import iso8601, once
+from punctual.schedules.errors import Iso8601Error
 from tests.schedules.oracle import utc
 from tests.schedules.strategies import instants, prop
 
@@ -18,8 +18,8 @@ EVER = utc(1000, 1, 1), utc(9000, 1, 1)
 
 
 def dates(text: str, timezone: str | None = None, count: int = 12) -> list[str]:
-    found = iso8601.parse(text, timezone=timezone).between(*EVER)
-    return [f"{instant:%m-%d %H:%M}" for _, instant in zip(range(count), found, strict=False)]
+    firings = iso8601.parse(text, timezone=timezone).between(*EVER)
+    return [f"{instant:%m-%d %H:%M}" for _, instant in zip(range(count), firings, strict=False)]
 
 
 @pytest.mark.req("ISO-1")
@@ -80,7 +80,9 @@ def test_months_are_counted_from_the_start_and_clamped() -> None:
         "03-31 00:00",
         "04-30 00:00",
     ]
-    leap = [found.date().isoformat() for found in iso8601.parse("R5/2024-02-29T00:00:00Z/P1Y").between(*EVER)]
+    leap = [
+        instant.date().isoformat() for instant in iso8601.parse("R5/2024-02-29T00:00:00Z/P1Y").between(*EVER)
+    ]
     assert leap == ["2024-02-29", "2025-02-28", "2026-02-28", "2027-02-28", "2028-02-29"]
 
 
@@ -109,8 +111,8 @@ def test_months_then_days_then_elapsed_time() -> None:
 @pytest.mark.req("ISO-2")
 def test_two_days_that_share_an_instant_fire_once() -> None:
     # In Samoa 30 December 2011 was left out: its midnight and the next one are the same instant.
-    found = list(iso8601.parse("R4/2011-12-28T00:00:00/P1D", "Pacific/Apia").between(*EVER))
-    assert found == [utc(2011, 12, 28, 10), utc(2011, 12, 29, 10), utc(2011, 12, 30, 10)]
+    firings = list(iso8601.parse("R4/2011-12-28T00:00:00/P1D", "Pacific/Apia").between(*EVER))
+    assert firings == [utc(2011, 12, 28, 10), utc(2011, 12, 29, 10), utc(2011, 12, 30, 10)]
 
 
 @pytest.mark.req("ISO-2")
@@ -127,12 +129,14 @@ def test_next_after_is_the_first_of_the_counted_occurrences_that_is_later(
     duration: str, zone: str, start: datetime, index: int
 ) -> None:
     repeating = iso8601.parse(f"R/{start:%Y-%m-%dT%H:%M:%SZ}/{duration}", zone)
-    counted = [repeating.occurrence(k) for k in range(index, index + 3)]
-    at = counted[1]
+    occurrences = [repeating.occurrence(k) for k in range(index, index + 3)]
+    at = occurrences[1]
     assert at is not None
-    later = [found for found in counted if found is not None and found > at - timedelta(microseconds=1)]
+    later = [
+        instant for instant in occurrences if instant is not None and instant > at - timedelta(microseconds=1)
+    ]
     assert repeating.next_after(at - timedelta(microseconds=1)) == later[0]
-    assert counted == sorted(counted, key=lambda found: found or at)
+    assert occurrences == sorted(occurrences, key=lambda instant: instant or at)
     assert (repeating.next_after(at) or at) > at
 
 
@@ -147,7 +151,7 @@ def test_the_end_of_the_calendar_ends_the_schedule() -> None:
 
 
 @pytest.mark.req("ISO-1")
-def test_the_registry_reads_them_too() -> None:
+def test_intervals_are_parsed_by_their_prefix() -> None:
     schedule = schedules.parse("iso8601:R2/2026-01-01T00:00:00/P1D", timezone="Asia/Seoul")
     assert list(schedule.between(*EVER)) == [utc(2025, 12, 31, 15), utc(2026, 1, 1, 15)]
     assert str(schedule) == "iso8601:R2/2026-01-01T00:00:00/P1D"

@@ -1,4 +1,4 @@
-"""The one-string form: cron, zone, spread and policy, there and back."""
+"""Krontab entries: parse and format cron, zone, spread and policy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import schedules
-from schedules import krontab
-from schedules.errors import ChronexError, KrontabError, ScheduleError, UnknownZoneError
-from schedules.kron import Constraints, Distribution, Spread
-from schedules.kron.modifiers import Policy, format_spread
+from punctual import schedules
+from punctual.schedules import krontab
+from punctual.schedules.errors import ChronexError, KrontabError, ScheduleError, UnknownZoneError
+from punctual.schedules.kron import Constraints, Distribution, Spread
+from punctual.schedules.kron.modifiers import Policy, format_spread
 from tests.schedules.oracle import utc
 from tests.schedules.strategies import prop
 
@@ -29,7 +29,7 @@ FULL = (
 
 
 @pytest.mark.req("KRN-10")
-def test_every_part_is_read() -> None:
+def test_every_part_is_parsed() -> None:
     entry = krontab.parse("0 10 * * * " + " ".join(FULL))
     assert entry.cron.canonical == "0 10 * * *"
     assert entry.timezone == "Europe/Paris"

@@ -1,4 +1,4 @@
-"""The strict POSIX dialect: what it refuses, and how it answers."""
+"""The strict POSIX dialect: what it rejects and which minutes it fires."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import timedelta, timezone
 
 import pytest
 
-import schedules
-from schedules import posix
-from schedules.errors import CronCalculationError, InvalidCronExpressionError
+from punctual import schedules
+from punctual.schedules import posix
+from punctual.schedules.errors import CronCalculationError, InvalidCronExpressionError
 from tests.schedules.oracle import utc
 
 
-def refused(text: str) -> InvalidCronExpressionError:
+def parse_error(text: str) -> InvalidCronExpressionError:
     with pytest.raises(InvalidCronExpressionError) as caught:
         posix.parse(text)
     return caught.value
@@ -54,15 +54,15 @@ def refused(text: str) -> InvalidCronExpressionError:
         ("* " * 9000, "expression", "must not be longer than 4096 characters"),
     ],
 )
-def test_the_nine_rejections_and_their_kin(text: str, field: str, reason: str) -> None:
-    error = refused(text)
+def test_rejections_name_field_and_reason(text: str, field: str, reason: str) -> None:
+    error = parse_error(text)
     assert (error.field, error.reason, error.expression) == (field, reason, text)
 
 
 @pytest.mark.req("PSX-2")
 @pytest.mark.parametrize("value", [None, 5, ["*"], b"* * * * *"])
 def test_what_is_not_text_is_refused_like_bad_text(value: object) -> None:
-    assert refused(value).field == "expression"  # type: ignore[arg-type]  # the point of the test
+    assert parse_error(value).field == "expression"  # type: ignore[arg-type]  # the point of the test
 
 
 @pytest.mark.req("PSX-1")
@@ -74,11 +74,11 @@ def test_leading_zeros_tabs_and_outer_blanks_are_fine() -> None:
 
 @pytest.mark.req("PSX-2")
 def test_the_error_carries_expression_field_and_reason_and_names_the_leftmost() -> None:
-    error = refused("60 24 * * 7")
+    error = parse_error("60 24 * * 7")
     assert error.field == "minute"
     assert str(error) == 'Invalid cron expression "60 24 * * 7": minute field value 60 out of range [0, 59]'
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 -- our own bytes
-    assert refused("0 24 * * 7").field == "hour"
+    assert parse_error("0 24 * * 7").field == "hour"
     assert isinstance(error, schedules.ScheduleError)
 
 
@@ -97,11 +97,11 @@ def test_restricted_is_textual() -> None:
 @pytest.mark.req("PSX-4")
 @pytest.mark.parametrize("text", ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 30,31 02 *"])
 def test_an_expression_that_never_fires_is_refused_at_once(text: str) -> None:
-    assert refused(text).field == "day"
+    assert parse_error(text).field == "day"
 
 
 @pytest.mark.req("PSX-4")
-def test_rare_ones_are_accepted_and_found_within_ten_years() -> None:
+def test_rare_expressions_are_accepted_and_found_within_ten_years() -> None:
     cron = posix.parse("0 0 29 2 *")
     assert cron.next_after(utc(2096, 3, 1), "UTC") == utc(2104, 2, 29)
     assert cron.previous_at(utc(2104, 2, 28), "UTC") == utc(2096, 2, 29)

@@ -1,4 +1,4 @@
-"""The engine against a brute-force oracle, against cronsim, and against its own promises."""
+"""Property tests: against a brute-force oracle, against cronsim, and of the documented invariants."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cronsim import CronSim
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import schedules
-from schedules import chronex, posix
+from punctual import schedules
+from punctual.schedules import chronex, posix
 from tests.schedules import oracle
 from tests.schedules.oracle import Pattern, utc
 from tests.schedules.strategies import (
@@ -32,12 +32,12 @@ DAY = timedelta(days=1)
 
 
 def steps(schedule: schedules.Schedule, start: datetime, end: datetime) -> list[datetime]:
-    found: list[datetime] = []
+    firings: list[datetime] = []
     instant = schedule.next_after(start)
     while instant is not None and instant <= end:
-        found.append(instant)
+        firings.append(instant)
         instant = schedule.next_after(instant)
-    return found
+    return firings
 
 
 @pytest.mark.req("CHX-6")
@@ -75,8 +75,8 @@ def _jumps_of_every_zone() -> list[tuple[str, datetime]]:
     chosen: dict[object, tuple[str, datetime]] = {}
     for zone in ZONES:
         years = range(1970, 2100) if THOROUGH else picker.sample(range(1970, 2038), 5)
-        found = (jump for year in years for jump in jumps_in(zone, year))
-        for jump in found if THOROUGH else islice(found, 1):
+        jumps = (jump for year in years for jump in jumps_in(zone, year))
+        for jump in jumps if THOROUGH else islice(jumps, 1):
             offsets = [
                 oracle.offset(ZoneInfo(zone), jump + side) for side in (timedelta(seconds=-1), timedelta())
             ]
@@ -87,10 +87,10 @@ def _jumps_of_every_zone() -> list[tuple[str, datetime]]:
 @pytest.mark.req("CHX-6")
 def test_both_kinds_of_pattern_cross_a_jump_of_every_zone() -> None:
     for zone, jump in _jumps_of_every_zone():
-        shown = oracle.wall_at(ZoneInfo(zone), jump - timedelta(minutes=1))
+        wall = oracle.wall_at(ZoneInfo(zone), jump - timedelta(minutes=1))
         minutes, hours = (
-            frozenset({0, 17, shown.minute}),
-            frozenset({(shown.hour + d) % 24 for d in (0, 1, 2)}),
+            frozenset({0, 17, wall.minute}),
+            frozenset({(wall.hour + d) % 24 for d in (0, 1, 2)}),
         )
         text = ",".join(map(str, sorted(minutes))), ",".join(map(str, sorted(hours)))
         every = frozenset(range(1, 13))
@@ -132,8 +132,8 @@ def test_posix_skips_gaps_and_fires_once_in_folds(
     start, end = instant - DAY, instant + DAY
     cron = posix.parse(f"{minutes} {hours} * * *")
     expected = oracle.fires(pattern, ZoneInfo(zone), start, end, skips_gaps=True)
-    found = schedules.parse(f"posix:{minutes} {hours} * * *", timezone=zone)
-    assert steps(found, start, end) == expected
+    schedule = schedules.parse(f"posix:{minutes} {hours} * * *", timezone=zone)
+    assert steps(schedule, start, end) == expected
     for fire in expected[:50]:
         assert cron.matches(fire + timedelta(seconds=59), zone)
         assert cron.previous_at(fire, zone) == fire
@@ -151,10 +151,10 @@ def test_between_equals_repeated_next_after_and_strictly_increases(
     zone, instant = moment
     expression = chronex.parse(pattern.text, timezone=zone)
     start, end = instant - timedelta(hours=4), instant + timedelta(hours=4)
-    found = list(expression.between(start, end))
-    assert found == steps(expression, start, end)
-    assert all(sooner < later for sooner, later in pairwise([start, *found]))
-    assert all(fire.tzinfo is UTC for fire in found)
+    firings = list(expression.between(start, end))
+    assert firings == steps(expression, start, end)
+    assert all(sooner < later for sooner, later in pairwise([start, *firings]))
+    assert all(fire.tzinfo is UTC for fire in firings)
 
 
 @pytest.mark.req("CHX-7")
@@ -163,18 +163,18 @@ def test_between_equals_repeated_next_after_and_strictly_increases(
 @example(Pattern("0 0 29 2 *", frozenset({0}), frozenset({0}), frozenset({0}), frozenset({2}),
                  lambda day: day.day == 29, is_interval=False), utc(2096, 3, 1))  # fmt: skip
 def test_the_first_matching_day_is_found_however_far_away(pattern: Pattern, start: datetime) -> None:
-    found = chronex.parse(pattern.text).next_after(start)
+    firing = chronex.parse(pattern.text).next_after(start)
     day = start.date()
     limit = day.replace(year=day.year + 40, day=1)
     while day < limit and not (
         day.month in pattern.months and pattern.day(day) and _later(pattern, day, start)
     ):
         day += DAY
-    if found is None:
+    if firing is None:
         assert day >= limit
     else:
-        assert found.date() == day
-        assert pattern.matches(found)
+        assert firing.date() == day
+        assert pattern.matches(firing)
 
 
 def _later(pattern: Pattern, day: object, start: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""`manage.py up`: everything Punctual needs on this machine, in one terminal."""
+"""`manage.py up`: run everything that Punctual needs on this machine, in one terminal."""
 
 import os
 import sys
@@ -10,14 +10,15 @@ from typing import Any
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 
-from scheduler_project import bundled, flower
 from scheduler_project.environment import flag, log_format
-from scheduler_project.errors import UpError
-from scheduler_project.merged_log import MergedLog
-from scheduler_project.preflight import check
-from scheduler_project.prepare import prepare
-from scheduler_project.programs import Options, environment_for, programs, shutdown_grace
-from scheduler_project.supervisor import Supervisor
+from scheduler_project.up import bundled_broker
+from scheduler_project.up.errors import UpError
+from scheduler_project.up.logins import flower_login
+from scheduler_project.up.merged_log import MergedLog
+from scheduler_project.up.preflight import check
+from scheduler_project.up.preparation import prepare
+from scheduler_project.up.program_supervisor import Supervisor
+from scheduler_project.up.programs import Options, environment_for, programs, shutdown_grace
 
 HIGHEST_PORT = 65_535
 
@@ -50,19 +51,19 @@ class Command(BaseCommand):
             self.up(options, given)
         except UpError as error:
             raise CommandError(str(error)) from None
-        except KeyboardInterrupt:  # before the supervisor took over the signals
+        except KeyboardInterrupt:  # before the supervisor handles signals
             raise CommandError("interrupted", returncode=130) from None
 
     def up(self, options: Options, given: dict[str, Any]) -> None:
         started, own_broker = time.monotonic(), not os.environ.get("BROKER_URL")
         check(options, own_broker=own_broker)
         if own_broker:
-            bundled.hold(settings.VAR_DIR)
+            bundled_broker.lock_folder(settings.VAR_DIR)
         login = prepare(options, migrate=settings.EMBEDDED or not given["no_migrate"])
         env = environment_for(os.environ, options, project=settings.BASE_DIR, var=settings.VAR_DIR)
         env.setdefault("PUNCTUAL_SHUTDOWN_GRACE", shutdown_grace(given["grace"]))
-        env["FLOWER_BASIC_AUTH"], flower_login = flower.login(env, settings.VAR_DIR, demo=options.demo)
-        foundation = [bundled.program(settings.VAR_DIR)] if own_broker else []
+        env["FLOWER_BASIC_AUTH"], flower_note = flower_login(env, settings.VAR_DIR, demo=options.demo)
+        foundation = [bundled_broker.program(settings.VAR_DIR)] if own_broker else []
         everything = [*foundation, *programs(options)]
         names = [program.name for program in everything]
         log = MergedLog(sys.stdout, names, as_json=log_format(env) == "json")
@@ -70,7 +71,7 @@ class Command(BaseCommand):
         def announce() -> None:
             log.say(f"ready after {time.monotonic() - started:.1f} s; Ctrl-C stops everything")
             for line in _banner(
-                options, login, flower_login, https=flag(env, "HTTPS", default=settings.HTTPS)
+                options, login, flower_note, https=flag(env, "HTTPS", default=settings.HTTPS)
             ):
                 log.say(line)
 
@@ -78,10 +79,10 @@ class Command(BaseCommand):
         supervisor.run(patience=given["patience"], on_ready=announce)
 
 
-def _banner(options: Options, login: str, flower_login: str, *, https: bool) -> list[str]:
+def _banner(options: Options, login: str, flower_note: str, *, https: bool) -> list[str]:
     lines = [f"  admin    {options.site}/admin/", f"  login    {login}"]
     if options.flower_site:
-        lines.append(f"  flower   {options.flower_site}/   ({flower_login})")
+        lines.append(f"  flower   {options.flower_site}/   ({flower_note})")
     lines.append(f"  metrics  {options.site}/metrics")
     if https:
         lines.append("  https    required; put a TLS proxy in front, or set HTTPS=off for this machine")

@@ -1,4 +1,4 @@
-"""Registers the jobs of the cluster tests; installed in their child processes only."""
+"""Register the jobs of the cluster tests; installed in their child processes only."""
 
 from django.apps import AppConfig
 

@@ -1,59 +1,59 @@
-"""Jobs whose every execution leaves a row behind.
+"""Jobs that write a row at each execution.
 
-All of them allow overlap: on a slow machine an instant may outlast the next, and it shall still run.
+All of them allow overlap: on a slow machine an occurrence may still run when the next one is due.
 """
 
-from jobs import Job, Retry, scheduled
-from jobs.clock import database_now
-from jobs.context import Context
-from jobs.ids import parsed
+from punctual import Job, Retry, scheduled
+from punctual.jobs.clock import database_now
+from punctual.jobs.context import Context
+from punctual.jobs.ids import parse_id
 from tests.cluster.app.models import Effect
 
-QUICKLY = Retry(5, "1s")
+QUICK_RETRY = Retry(5, "1s")
 
 
-def leave_effect(ctx: Context) -> None:
+def write_effect(ctx: Context) -> None:
     source = f"{ctx.job}/{ctx.task}"
-    run_id = parsed("run", ctx.run_id)
+    run_id = parse_id("run", ctx.run_id)
     Effect.objects.create(source=source, run_id=run_id, attempt=ctx.attempt, at=database_now())
 
 
-@scheduled("* * * * * *", name="each-second", overlap="allow", retry=QUICKLY)
+@scheduled("* * * * * *", name="each-second", overlap="allow", retry=QUICK_RETRY)
 def each_second(ctx: Context) -> None:
-    leave_effect(ctx)
+    write_effect(ctx)
 
 
-fan_out = Job("fan-out", "*/2 * * * * *", mode="parallel", overlap="allow", retry=QUICKLY)
+fan_out = Job("fan-out", "*/2 * * * * *", mode="parallel", overlap="allow", retry=QUICK_RETRY)
 
 
 @fan_out.task
 def left(ctx: Context) -> None:
-    leave_effect(ctx)
+    write_effect(ctx)
 
 
 @fan_out.task
 def middle(ctx: Context) -> None:
-    leave_effect(ctx)
+    write_effect(ctx)
 
 
 @fan_out.task
 def right(ctx: Context) -> None:
-    leave_effect(ctx)
+    write_effect(ctx)
 
 
-in_order = Job("in-order", "*/3 * * * * *", overlap="allow", retry=QUICKLY)
+in_order = Job("in-order", "*/3 * * * * *", overlap="allow", retry=QUICK_RETRY)
 
 
 @in_order.task
 def first(ctx: Context) -> None:
-    leave_effect(ctx)
+    write_effect(ctx)
 
 
 @in_order.task
 def second(ctx: Context) -> None:
-    leave_effect(ctx)
+    write_effect(ctx)
 
 
 @in_order.task
 def third(ctx: Context) -> None:
-    leave_effect(ctx)
+    write_effect(ctx)

@@ -1,4 +1,4 @@
-"""What a task did to the world, one row each time: the evidence that it ran once."""
+"""Effects of tasks, one row per execution: evidence that a task ran once."""
 
 from typing import ClassVar
 

@@ -1,8 +1,8 @@
-"""A plain Celery task, as users of django-celery-beat have them."""
+"""A plain Celery task, as used with django-celery-beat."""
 
 from celery import shared_task
 
-from jobs.clock import database_now
+from punctual.jobs.clock import database_now
 from tests.cluster.app.models import Effect
 
 

@@ -1,6 +1,6 @@
-"""Python imports this first, where its folder is on the path: the process's clock is wrong from then on.
+"""Skew the wall clock of a process: Python imports this module first if its folder is on the path.
 
-The wall clock only. The monotonic clock measures spans and has no time of day that could be wrong.
+The monotonic clock is not changed: it measures durations and has no time of day.
 """
 
 import datetime as module

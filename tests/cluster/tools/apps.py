@@ -1,4 +1,4 @@
-"""Registers functions for the jobs a cluster test inserts as rows; instead of `tests.cluster.app`."""
+"""Register functions for jobs that tests insert as rows; installed instead of `tests.cluster.app`."""
 
 from django.apps import AppConfig
 

@@ -1,7 +1,7 @@
-"""What inserted jobs may run. The one job declared here never comes up by itself.
+"""Functions for jobs that tests insert as rows. The job declared here is never due.
 
-Effects go to the table of `tests.cluster.app` by plain SQL: that app, and with it its jobs, is not
-installed where this one is.
+Effects are written by plain SQL to the table of `tests.cluster.app`, because that app is not installed
+together with this one.
 """
 
 import time
@@ -9,16 +9,16 @@ from datetime import datetime
 
 from django.db import connection
 
-from jobs import Job
-from jobs.clock import database_now
-from jobs.context import Context
-from jobs.ids import parsed
+from punctual import Job
+from punctual.jobs.clock import database_now
+from punctual.jobs.context import Context
+from punctual.jobs.ids import parse_id
 
 toolbox = Job("toolbox", "@once 2999-01-01T00:00:00Z")
 
 
 def note(ctx: Context, what: str, *, at: datetime | None = None) -> None:
-    values = (f"{ctx.job}/{what}", parsed("run", ctx.run_id).hex, ctx.attempt, at or database_now())
+    values = (f"{ctx.job}/{what}", parse_id("run", ctx.run_id).hex, ctx.attempt, at or database_now())
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO cluster_app_effect (source, run_id, attempt, at) VALUES (%s, %s, %s, %s)", values
@@ -27,24 +27,24 @@ def note(ctx: Context, what: str, *, at: datetime | None = None) -> None:
 
 @toolbox.task
 def effect(ctx: Context) -> None:
-    """Leaves one row, and is done."""
+    """Write one row."""
     note(ctx, "done")
 
 
 @toolbox.task(transactional=True)
 def once(ctx: Context) -> None:
-    """Leaves one row that commits together with the record of its success."""
+    """Write one row, committed together with the record of success."""
     note(ctx, "done")
 
 
 @toolbox.task
 def nothing(ctx: Context) -> None:
-    """For jobs whose messages are counted and never worked off."""
+    """Do nothing; for jobs whose messages are only counted."""
 
 
 @toolbox.task
 def slow(ctx: Context) -> None:
-    """Works for `metadata["seconds"]`, and stops early when it is told to."""
+    """Work for `metadata["seconds"]`; stop early when canceled."""
     note(ctx, "begin")
     until = time.monotonic() + float(ctx.metadata["seconds"])
     while time.monotonic() < until and not ctx.canceled:

@@ -1,0 +1,95 @@
+"""What a beat does with PostgreSQL only: session settings, and LISTEN to wake up early.
+
+On other databases a session needs no settings and a wait is a plain sleep.
+"""
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from django.db import DatabaseError, connection
+
+from punctual.occurrences.database.triggers import CHANNEL
+from punctual.occurrences.database.vendor import is_postgresql
+
+# Rows that a tick reads by id were written recently and are cached. With the default cost, meant for spinning
+# disks, the planner would rather read a table of 100,000 jobs than look up a thousand of them.
+RANDOM_PAGE_COST = 1.1
+MAX_IDLE_IN_TRANSACTION = timedelta(minutes=1)  # a busy tick computes, or talks to the broker, for seconds
+LISTEN_RETRY_SECONDS = 30.0
+CONNECTION = ("host", "port", "dbname", "user", "password", "connect_timeout", "sslmode", "service")
+
+
+class Session:
+    """Settings of the beat's database session, applied once per connection.
+
+    A beat whose machine froze keeps its locks, and other beats skip what it has locked. The server therefore
+    ends a session that is idle for too long inside a transaction; the beat, if it wakes up, starts over.
+    """
+
+    def __init__(self, max_idle: timedelta = MAX_IDLE_IN_TRANSACTION) -> None:
+        self._max_idle = max_idle
+        self._configured: Any = None  # the connection that has the settings
+
+    def configure(self) -> None:
+        """Call before each tick: the connection may have been replaced."""
+        connection.ensure_connection()
+        if not is_postgresql(connection) or connection.connection is self._configured:
+            return
+        milliseconds = self._max_idle // timedelta(milliseconds=1)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
+            cursor.execute(f"SET random_page_cost = {RANDOM_PAGE_COST}")
+        self._configured = connection.connection
+
+
+class Wakeup:
+    """A wait that ends early when another process commits work: triggers and edits NOTIFY on `CHANNEL`.
+
+    Beats listen on a connection of their own, because Django's is used for transactions. Polling remains the
+    fallback: a wait never lasts longer than requested.
+    """
+
+    def __init__(self) -> None:
+        self._listener: Any = None
+        self._failed_at = -LISTEN_RETRY_SECONDS
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for up to `seconds`; True when a notification ended the wait."""
+        if (listener := self._connected()) is not None:
+            try:
+                with connection.wrap_database_errors:
+                    return any(True for _ in listener.notifies(timeout=seconds, stop_after=1))
+            except DatabaseError:
+                self._give_up()
+        time.sleep(seconds)
+        return False
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _connected(self) -> Any:
+        if not is_postgresql(connection):
+            return None
+        if self._listener is None and time.monotonic() - self._failed_at >= LISTEN_RETRY_SECONDS:
+            try:
+                with connection.wrap_database_errors:
+                    self._listener = _listen()
+            except DatabaseError:
+                self._give_up()
+        return self._listener
+
+    def _give_up(self) -> None:
+        self.close()
+        self._failed_at = time.monotonic()
+
+
+def _listen() -> Any:
+    postgres: Any = connection
+    parameters = postgres.get_connection_params()
+    chosen = {key: parameters[key] for key in CONNECTION if key in parameters}
+    listener = postgres.Database.connect(**chosen, autocommit=True)
+    listener.execute(f"LISTEN {CHANNEL}")
+    return listener

@@ -1,1 +1,0 @@
-"""Installed in the processes of a fault run: the switch of `benchmarks/faults.py`."""

@@ -1,0 +1,4 @@
+"""The no-op for django-q2, which calls it by its dotted name."""
+
+
+def noop() -> None: ...

@@ -1,1 +1,0 @@
-"""Example jobs for `manage.py up --demo`."""

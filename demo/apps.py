@@ -1,7 +1,0 @@
-"""Registers the demo with Django, so that its jobs are discovered."""
-
-from django.apps import AppConfig
-
-
-class DemoConfig(AppConfig):
-    name = "demo"

@@ -1,0 +1,284 @@
+"""Supervise the attempts of one worker: renew leases, notify, interrupt, kill, and report the dead.
+
+One supervisor runs per worker, in a thread of its parent process. The attempts run in the worker's other
+processes (in its threads, if it has a pool of threads), and `board` connects both sides. So a heartbeat costs
+a task nothing, one statement renews the leases of a whole worker, code that never returns cannot block its
+supervisor, and the death of a process is noticed at once instead of when its lease expires.
+
+The runs of messages that the worker has prefetched and cannot start are passed on (`prefetch`).
+
+If a supervisor dies, the leases it no longer renews expire, and the reaper takes the runs.
+"""
+
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import chain
+from uuid import UUID
+
+from punctual.conf import Settings
+from punctual.execution.broker.dispatch import dispatch
+from punctual.execution.ending.hooks import request_hooks
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.settle import Settled
+from punctual.execution.supervision.board import INTERRUPT_SIGNAL, Board, Facts, StopCause
+from punctual.execution.supervision.prefetch import Prefetch
+from punctual.execution.supervision.verdict import Verdict, WatchedAttempt, ending, stop_times, verdict
+from punctual.execution.worker.claim import Claim
+from punctual.jobs.events import Event, emit
+from punctual.jobs.ids import format_id
+from punctual.occurrences import transitions
+from punctual.occurrences.models import TaskRun
+from punctual.occurrences.states import RUN_HELD, RunState
+
+Clock = Callable[[], datetime]
+LEDGER_INTERVAL = 0.4  # seconds between two reads of the ledger: a canceled run is notified within a second
+RENEWALS_PER_LEASE = 3
+
+
+@dataclass(frozen=True)
+class Supervised:
+    """What one pass did."""
+
+    notified: int = 0
+    renewed: int = 0
+    interrupted: int = 0
+    killed: int = 0
+    ended: int = 0
+    passed_on: int = 0
+
+
+@dataclass(frozen=True)
+class LostAttempt:
+    """An attempt that its process will not report any more."""
+
+    facts: Facts
+    process_gone: bool  # then the other runs it had claimed are lost as well
+    result: Result | None  # None: recorded already
+    bundle_result: Result  # for the other runs of its bundle that had begun and were not reported
+    begun: tuple[UUID, ...] = ()  # runs of its bundle, itself included
+
+
+@dataclass
+class Supervisor:
+    board: Board
+    settings: Settings
+    stopping: bool = False  # set by a signal handler, which may do nothing else
+    watched: dict[int, WatchedAttempt] = field(default_factory=dict)
+    lost: list[LostAttempt] = field(default_factory=list)
+    ledger_read: float = 0.0
+    prefetch: Prefetch = field(default_factory=Prefetch)
+
+    def run_once(self, *, at: float, clock: Clock) -> Supervised:
+        """Steps that need no database come first: an outage must not keep a stuck function alive."""
+        self._read_board()
+        notified = self._notify_stopping(at) if self.stopping else 0
+        verdicts = {serial: self._verdict(attempt, at) for serial, attempt in self.watched.items()}
+        done = Supervised(
+            notified=notified,
+            interrupted=self._interrupt(_serials(verdicts, Verdict.INTERRUPT)),
+            killed=self._kill(_serials(verdicts, Verdict.KILL)),
+        )
+        self._abandon(_serials(verdicts, Verdict.ABANDON))
+        self._remove_dead(_serials(verdicts, Verdict.GONE))
+        passed_on = self.prefetch.run_once(at=at, clock=clock, stopping=self.stopping)
+        done = replace(done, ended=self._report_lost(clock), passed_on=passed_on)
+        if at - self.ledger_read < LEDGER_INTERVAL or not (attempts := self._long_running(at)):
+            return done
+        self.ledger_read = at
+        now = clock()
+        canceled = self._notify_canceled(attempts, at)
+        self._store_progress(attempts)
+        return replace(done, notified=notified + canceled, renewed=self._renew(attempts, at=at, now=now))
+
+    # -- without the database -----------------------------------------------------------------------
+
+    def _read_board(self) -> None:
+        present = {facts.serial: facts for facts in self.board.attempts()}
+        self.watched = {
+            serial: replace(self.watched.get(serial, WatchedAttempt(facts, renewed=facts.since)), facts=facts)
+            for serial, facts in present.items()
+        }
+
+    def _verdict(self, attempt: WatchedAttempt, at: float) -> Verdict:
+        own_process = attempt.facts.pid == os.getpid()
+        alive = own_process or exit_status(attempt.facts.pid) is None
+        return verdict(attempt, at=at, alive=alive, killable=not own_process, settings=self.settings)
+
+    def _notify_stopping(self, at: float) -> int:
+        fresh = [attempt for attempt in self.watched.values() if attempt.cause is StopCause.NONE]
+        for attempt in fresh:
+            self._notify(attempt, StopCause.STOPPING, at)
+        return len(fresh)
+
+    def _notify(self, attempt: WatchedAttempt, cause: StopCause, at: float) -> None:
+        self.board[attempt.facts.slot].notify(attempt.facts.serial, cause)
+        self.watched[attempt.facts.serial] = replace(attempt, cause=cause, since=at)
+
+    def _interrupt(self, serials: Sequence[int]) -> int:
+        for serial in serials:
+            attempt = self.watched[serial]
+            self.board[attempt.facts.slot].interrupt(serial, stop_times(attempt, self.settings)[2])
+            # The signal handler compares the serial: an attempt that has ended meanwhile, or the next one, is
+            # not interrupted.
+            _signal(attempt.facts.pid, INTERRUPT_SIGNAL)
+            self.watched[serial] = replace(attempt, interrupted=True)
+        return len(serials)
+
+    def _kill(self, serials: Sequence[int]) -> int:
+        """Kill the process first, and record the attempt when it is gone: two attempts never run at once."""
+        for serial in serials:
+            attempt = self.watched[serial]
+            _signal(attempt.facts.pid, signal.SIGKILL)
+            self.watched[serial] = replace(attempt, killed=True)
+        return len(serials)
+
+    def _abandon(self, serials: Sequence[int]) -> None:
+        for serial in serials:
+            attempt = self.watched[serial] = replace(self.watched[serial], abandoned=True)
+            error = "cannot be killed in this kind of pool; its result will not count"
+            self._add_lost(attempt, error, process_gone=False)
+
+    def _remove_dead(self, serials: Sequence[int]) -> None:
+        for serial in serials:
+            attempt = self.watched.pop(serial)
+            self.board[attempt.facts.slot].end()
+            self._add_lost(attempt, exit_status(attempt.facts.pid) or "", process_gone=True)
+
+    def _add_lost(self, attempt: WatchedAttempt, error: str, *, process_gone: bool) -> None:
+        slot = self.board[attempt.facts.slot]
+        end = ending(attempt, self.settings)
+        log = slot.logged(attempt.facts.serial)
+        result = replace(_result(attempt, end, error), log=log) if end else None
+        bundle_result = Result(end or Ending.LOST, error_type="WorkerLost", error=error)
+        begun = slot.begun(attempt.facts.token)
+        self.lost.append(LostAttempt(attempt.facts, process_gone, result, bundle_result, begun))
+
+    def _long_running(self, at: float) -> list[WatchedAttempt]:
+        """Attempts that have run for a while: a short task costs no statement."""
+        return [attempt for attempt in self.watched.values() if at - attempt.facts.since >= LEDGER_INTERVAL]
+
+    # -- with the database --------------------------------------------------------------------------
+
+    def _report_lost(self, clock: Clock) -> int:
+        """Report lost attempts. They stay listed until that succeeds; tokens prevent a second record."""
+        if not self.lost:
+            return 0
+        lost = list(self.lost)
+        reports, unbegun = _read_lost(lost)
+        settled = report(reports, now=clock()) if reports else Settled()
+        for token, ids in unbegun.items():
+            transitions.hand_back(ids, token=token, now=clock())
+        self.lost = self.lost[len(lost) :]
+        for item in reports:
+            run, result = format_id("run", item.run_id), item.result
+            emit(Event.ATTEMPT_ENDED, run=run, ending=result.ending, how=result.error)
+        sent = [*settled.released, *chain.from_iterable(unbegun.values())]
+        dispatch(sent, now=clock(), chords=False, bundles=False)
+        request_hooks(settled.finished)  # hooks are user code: a process of the pool calls them
+        return len(reports) - settled.fenced
+
+    def _notify_canceled(self, attempts: Iterable[WatchedAttempt], at: float) -> int:
+        current = {
+            attempt.facts.run_id: attempt
+            for attempt in attempts
+            if attempt.cause is not StopCause.CANCELED and not attempt.given_up
+        }
+        rows = TaskRun.objects.filter(id__in=current).values_list("id", "claim_token")
+        tokens: dict[UUID, UUID | None] = dict(rows)
+        canceled = [attempt for id_, attempt in current.items() if tokens.get(id_) != attempt.facts.token]
+        for attempt in canceled:
+            self._notify(attempt, StopCause.CANCELED, at)
+        return len(canceled)
+
+    def _store_progress(self, attempts: Iterable[WatchedAttempt]) -> None:
+        values = {item.facts: self.board[item.facts.slot].progress(item.facts.serial) for item in attempts}
+        progress = {facts.run_id: value for facts, value in values.items() if value is not None}
+        tokens = {facts.run_id: facts.token for facts in values}
+        if progress:
+            transitions.note_progress(progress, tokens=tokens)
+
+    def _renew(self, attempts: Iterable[WatchedAttempt], *, at: float, now: datetime) -> int:
+        interval = self.settings.lease.total_seconds() / RENEWALS_PER_LEASE
+        due = [
+            attempt
+            for attempt in (self.watched[attempt.facts.serial] for attempt in attempts)
+            if at - attempt.renewed >= interval
+            and attempt.cause is not StopCause.CANCELED
+            and not attempt.given_up
+        ]
+        if not due:
+            return 0
+        tokens = {attempt.facts.run_id: attempt.facts.token for attempt in due}
+        renewed = transitions.renew_all(tokens, now=now, lease=self.settings.lease)
+        for attempt in due:
+            if attempt.facts.run_id in renewed:  # the other rows are locked: the next pass tries again
+                self.watched[attempt.facts.serial] = replace(attempt, renewed=at)
+        return len(renewed)
+
+
+def _read_lost(lost: Iterable[LostAttempt]) -> tuple[list[Report], dict[UUID, list[UUID]]]:
+    """Read the runs that lost attempts hold: reports to write, and runs to hand back by token.
+
+    A dead process loses all runs it had claimed. Those that had begun get a report, the others are handed
+    back.
+    """
+    by_token = {attempt.facts.token: attempt for attempt in lost}
+    reports: list[Report] = []
+    unbegun = defaultdict(list)
+    for run in TaskRun.objects.filter(claim_token__in=by_token, state__in=RUN_HELD):
+        attempt = by_token[run.claim_token or UUID(int=0)]
+        was_running = run.id == attempt.facts.run_id
+        unrecorded = run.state == RunState.CLAIMED
+        if unrecorded and run.id not in attempt.begun:
+            if attempt.process_gone:
+                unbegun[attempt.facts.token].append(run.id)
+        elif was_running or attempt.process_gone:
+            result = attempt.result if was_running else attempt.bundle_result
+            if result is not None:
+                reports.append(_report(run, attempt.facts.token, result, unrecorded=unrecorded))
+    return reports, unbegun
+
+
+def _report(run: TaskRun, token: UUID, result: Result, *, unrecorded: bool) -> Report:
+    """Of an attempt that is not a row yet, only the time of the claim is known."""
+    if unrecorded:
+        run.started_at = run.heartbeat_at
+    claim = Claim(run, token, run.attempts_made, recorded=False) if unrecorded else None
+    return Report(run.id, run.occurrence_id, token, result, claim)
+
+
+def exit_status(pid: int) -> str | None:
+    """How a child process ended; None while it lives. The pool still collects the process."""
+    try:
+        status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        return "its process is gone"
+    if status is None:
+        return None
+    if status.si_code == os.CLD_EXITED:
+        return f"its process exited with {status.si_status}"
+    return f"its process was ended by {signal.Signals(status.si_status).name}"
+
+
+def _serials(verdicts: dict[int, Verdict], wanted: Verdict) -> list[int]:
+    return [serial for serial, decision in verdicts.items() if decision is wanted]
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # the next pass finds it gone
+        os.kill(pid, number)
+
+
+ERROR_TYPES = {Ending.TIMEOUT: "TaskTimeout", Ending.LOST: "WorkerLost", Ending.RELEASED: ""}
+
+
+def _result(attempt: WatchedAttempt, end: Ending, error: str) -> Result:
+    seconds = attempt.facts.limit - attempt.facts.since
+    text = f"still running after {seconds:g} s; {error}" if end is Ending.TIMEOUT else error
+    return Result(end, error_type=ERROR_TYPES[end], error=text)

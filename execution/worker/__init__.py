@@ -1,0 +1,20 @@
+"""From a message to a called function and its result.
+
+| question | module |
+|---|---|
+| where do messages arrive? | `tasks`, then `work`: claim, call, report, send what follows |
+| which runs does this worker get? | `claim` |
+| what is the function called with, and what counts as which ending? | `attempt` |
+| how do several runs share one message? | `bundle` |
+| where do coroutines run? | `event_loop` |
+| which log lines are kept with an attempt? | `log_tail` |
+| what happens when a worker starts and stops? | `lifecycle` |
+| what do `celery inspect` and Flower get to see? | `inspection` |
+
+Invariants: a run is claimed by one guarded UPDATE with a new token, and only this token can report its
+result. No exception of a user's function leaves `attempt`.
+
+On failure: a process that dies is reported by its supervisor (`supervision`), a worker that dies by the
+reaper (`recovery`), when the lease has expired. While the database is away, results are kept in memory and
+retried.
+"""

@@ -1,0 +1,172 @@
+"""Call the user's function for a claim, and return its ending as a value.
+
+No exception that the function raises leaves this module.
+"""
+
+import asyncio
+import inspect
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
+from celery.exceptions import SoftTimeLimitExceeded
+
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.supervision.occupancy import mark_returned
+from punctual.execution.worker.claim import Claim
+from punctual.execution.worker.event_loop import run_to_end
+from punctual.execution.worker.log_tail import capture_log
+from punctual.jobs.context import Channel, Context, PreviousRun
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.errors import Cancel, HandBack, NonRetryable, RetryAfter, Snooze
+from punctual.jobs.events import IdsAdapter
+from punctual.jobs.ids import format_id
+from punctual.jobs.redaction import redact_text
+from punctual.occurrences.models import Occurrence, TaskRun
+
+MAX_ERROR_LENGTH = 2_000
+MAX_TRACEBACK_LENGTH = 20_000
+
+
+def build_context(claim: Claim, channel: Channel) -> Context:
+    run, occurrence = claim.run, claim.occurrence
+    name = f"punctual.task.{occurrence.job.name}.{run.task.name}"
+    ids = log_ids(claim)
+    return Context(
+        job=occurrence.job.name,
+        task=run.task.name,
+        occurrence_id=ids["occurrence"],
+        run_id=ids["run"],
+        attempt_id=format_id("attempt", claim.attempt_id),
+        attempt=claim.number,
+        scheduled_for=occurrence.scheduled_for,
+        run_at=occurrence.run_at,
+        started_at=claim.began_at,
+        deadline=occurrence.deadline_at,
+        metadata=occurrence.job.metadata,
+        args=occurrence.args,
+        logger=IdsAdapter(logging.getLogger(name), ids),
+        cause=occurrence.cause,
+        **_covered_span(occurrence.covers),
+        channel=channel,
+        read_previous_run=partial(previous_run, run, occurrence),
+    )
+
+
+def previous_run(run: TaskRun, occurrence: Occurrence) -> PreviousRun | None:
+    """The run of the same task in the job's occurrence before this one, for `ctx.previous_run`."""
+    earlier = TaskRun.objects.filter(
+        task=run.task_id,
+        occurrence__job=occurrence.job_id,
+        occurrence__scheduled_for__lt=occurrence.scheduled_for,
+    )
+    row = earlier.select_related("occurrence").order_by("-occurrence__scheduled_for", "-id").first()
+    if row is None:
+        return None
+    return PreviousRun(
+        run_id=row.display_id,
+        scheduled_for=row.occurrence.scheduled_for,
+        state=str(row.state),
+        finished_at=row.finished_at,
+    )
+
+
+def log_ids(claim: Claim) -> dict[str, Any]:
+    """The ids that every log line of the attempt carries."""
+    run, occurrence = claim.run, claim.occurrence
+    return {
+        "job": occurrence.job.name,
+        "task": run.task.name,
+        "occurrence": occurrence.display_id,
+        "run": run.display_id,
+        "attempt": claim.number,
+    }
+
+
+def _covered_span(covers: dict[str, Any] | None) -> dict[str, Any]:
+    """The instants that a catch-up occurrence covers; of a long list only the newest are named."""
+    if not covers:
+        return {}
+    return {
+        "covers": tuple(datetime.fromisoformat(text) for text in covers["instants"]),
+        "covers_from": datetime.fromisoformat(covers["from"]),
+        "covers_count": covers.get("count", len(covers["instants"])),
+    }
+
+
+def perform(claim: Claim, channel: Channel) -> Result:
+    with capture_log(partial(log_ids, claim)) as lines:
+        result = _call_function(claim, channel)
+    log = lines.text()
+    return replace(result, log=_storable(log)) if log else result
+
+
+def _call_function(claim: Claim, channel: Channel) -> Result:
+    function = registry.function(claim.run.task.function)
+    if function is None:
+        message = f"no code registers the function {claim.run.task.function!r}"
+        return Result(Ending.FAILED, error_type="Unresolved", error=message)
+    try:
+        try:
+            call(function.call, build_context(claim, channel))
+        finally:
+            mark_returned()  # inside the try block: an interruption at this point must still become an ending
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a task may raise anything
+        return result_of_error(error)
+    except SystemExit as error:
+        if terminate_handler_fired():
+            raise  # not raised by the task: this process is being terminated
+        return result_of_error(error)
+    return Result(Ending.SUCCESS)
+
+
+def call(function: Callable[..., Any], context: Context) -> Any:
+    result = function(context)
+    # Look at the result, not at the function: a plain decorator may hide an async function.
+    return run_to_end(result) if inspect.isawaitable(result) else result
+
+
+def result_of_error(error: BaseException) -> Result:  # noqa: PLR0911 - a table
+    match error:
+        case Cancel():
+            return Result(Ending.CANCELED, error=_text(error))
+        case Snooze():
+            return Result(Ending.SNOOZED, delay=error.delay)
+        case HandBack():
+            return Result(Ending.RELEASED, error=_text(error))
+        case RetryAfter():
+            return _failure(Ending.FAILED, error, error.delay)
+        case NonRetryable():
+            return _failure(Ending.FATAL, error)
+        case SoftTimeLimitExceeded():
+            return replace(_failure(Ending.TIMEOUT, error), error="it took longer than its task_timeout")
+    return _failure(Ending.FAILED, error)
+
+
+def _failure(ending: Ending, error: BaseException, delay: Any = None) -> Result:
+    trace = "".join(traceback.format_exception(error))
+    return Result(
+        ending,
+        error_type=type(error).__qualname__[:200],
+        error=_text(error),
+        traceback=_storable(trace)[-MAX_TRACEBACK_LENGTH:],
+        delay=delay,
+    )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - __str__ of an error is user code
+        text = f"<unprintable {type(error).__qualname__}>"
+    return _storable(text)[:MAX_ERROR_LENGTH]
+
+
+def _storable(text: str) -> str:
+    """Redact secrets, and escape NUL and lone surrogates, which a database refuses."""
+    return redact_text(text).replace("\0", "\\x00").encode(errors="backslashreplace").decode()

@@ -1,0 +1,183 @@
+"""Work on one message: claim its runs, call their functions, report the results, send what follows.
+
+A message carries one run or a bundle of short ones. A bundle is claimed at once and reported at once. A
+process that dies costs an attempt to those runs of its bundle that had begun, and to no other run.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
+from uuid import UUID
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+
+from punctual.conf import current_settings
+from punctual.execution.broker.bundling import BUDGET
+from punctual.execution.broker.dispatch import dispatch
+from punctual.execution.broker.pace import paces
+from punctual.execution.ending.hooks import call_complete_hooks, call_start_hooks, request_hooks
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import FencedError, Report, report
+from punctual.execution.ending.settle import Settled, settle
+from punctual.execution.supervision.occupancy import free_slot_at_end, occupy
+from punctual.execution.worker.attempt import perform, result_of_error
+from punctual.execution.worker.bundle import ClaimedBundle, Clock, Stopwatch
+from punctual.execution.worker.claim import Claim, Claimed, claim
+from punctual.execution.worker.watcher import watcher
+from punctual.jobs.clock import steady_now
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.events import Event, emit
+from punctual.jobs.redaction import hide_secret_args
+from punctual.occurrences.models import Occurrence
+
+REAL_STOPWATCH: Stopwatch = time.monotonic
+DATABASE_AWAY = (OperationalError, InterfaceError)
+MAX_DATABASE_WAIT = 900.0  # seconds; by then the lease has expired, and another worker has the run
+DATABASE_RETRY_PAUSE = 1.0
+
+Answer = TypeVar("Answer")
+Sleep = Callable[[float], object]
+
+
+def work(
+    run_ids: Sequence[UUID],
+    *,
+    worker: str,
+    clock: Clock = steady_now,
+    stopwatch: Stopwatch = REAL_STOPWATCH,
+) -> int:
+    """Return the number of runs attempted.
+
+    `stopwatch` measures the time budget of a bundle. With a stopwatch of a test no time passes while a
+    function runs, so no thread watches the budget.
+    """
+    claimed = claim(run_ids, worker=worker, now=clock(), lease=current_settings().lease)
+    bundle = ClaimedBundle(claimed.claims, clock=clock, stopwatch=stopwatch)
+    attempted = []
+    watched = claimed.claims[1:] and stopwatch is REAL_STOPWATCH
+    with free_slot_at_end():
+        with _watch_budget(bundle, clock) if watched else nullcontext():
+            while item := bundle.next():
+                _start_occurrence(item, claimed)
+                with hide_secret_args(item.occurrence.args, item.occurrence.config):
+                    _attempt(item, bundle, clock)
+                bundle.stop_timing()
+                attempted.append(item.run.task_id)
+        settled = retry_while_database_is_away(bundle.report)
+    follow_up(settled, clock=clock)
+    paces.write(attempted, now=clock())
+    return len(attempted)
+
+
+def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = steady_now) -> int:
+    """Settle occurrences, and call the hooks of those that were settled before and still have hooks to call.
+
+    Most calls are a chord's callback, which arrives when the last report has done everything already.
+    """
+    if not Occurrence.objects.unsettled().filter(id__in=occurrence_ids).exists():
+        return 0
+    settled = settle(occurrence_ids, now=clock())
+    follow_up(settled, clock=clock)
+    return len(settled.finished) + call_complete_hooks(occurrence_ids, now=clock())
+
+
+def follow_up(settled: Settled, *, clock: Clock) -> None:
+    """After the commit: send the runs that were released, and call the hooks of finished occurrences."""
+    dispatch(settled.released, now=clock())
+    call_complete_hooks(settled.with_hooks, now=clock())
+
+
+def retry_while_database_is_away(
+    step: Callable[[], Answer], *, max_wait: float = MAX_DATABASE_WAIT, sleep: Sleep = time.sleep
+) -> Answer:
+    """Repeat a step that records a result, so that finished work is not lost (TSK-9).
+
+    The token fences the step: if the lease has expired and another worker has claimed the run, the late
+    record changes nothing. The same holds if the connection broke during the commit, and the first try took
+    effect.
+    """
+    waited = 0.0
+    while True:
+        try:
+            return step()
+        except DATABASE_AWAY as error:
+            # Inside a transaction there is nothing to repeat: its writes are rolled back.
+            if connection.in_atomic_block or waited >= max_wait:
+                raise
+            emit(Event.RESULT_DELAYED, waited=waited, error=type(error).__name__)
+        connection.close()  # the next try opens a new connection
+        sleep(DATABASE_RETRY_PAUSE)
+        waited += DATABASE_RETRY_PAUSE
+
+
+def _watch_budget(bundle: ClaimedBundle, clock: Clock) -> AbstractContextManager[None]:
+    """Hand the rest of the bundle back when one function is unexpectedly slow."""
+
+    def relieve() -> float | None:
+        if (seconds := bundle.seconds_left()) > 0:
+            return seconds
+        settled = bundle.relieve()
+        dispatch(settled.released, now=clock())
+        # Hooks are user code and may block; this thread has to watch other bundles.
+        request_hooks(settled.with_hooks)
+        return None
+
+    return watcher.after(BUDGET, relieve)
+
+
+def _start_occurrence(item: Claim, claimed: Claimed) -> None:
+    id_ = item.run.occurrence_id
+    if id_ in claimed.started and registry.has_start_hooks(item.occurrence.job.name):
+        call_start_hooks([id_])
+
+
+def _attempt(item: Claim, bundle: ClaimedBundle, clock: Clock) -> None:
+    function = registry.function(item.run.task.function)
+    if function is not None and function.transactional:
+        # It commits with its own report, not with the bundle's.
+        follow_up(_attempt_transactional(item, clock), clock=clock)
+    else:
+        began = time.perf_counter()
+        with occupy(item) as channel:
+            result = perform(item, channel)
+        bundle.add_report(_report(item, result))
+        # Dispatch never asks for the pace of a task that opted out of bundles.
+        if item.run.policy.get("bundle"):
+            paces.note(item.run.task_id, time.perf_counter() - began)
+
+
+def _attempt_transactional(item: Claim, clock: Clock) -> Settled:
+    """Commit the function's effects and its success together, or neither (EXE-6)."""
+    try:
+        with transaction.atomic():
+            with occupy(item) as channel:
+                result = perform(item, channel)
+            _require_success(result)
+            return report([_report(item, result)], now=clock(), strict=True)
+    except _RolledBackError as failed:
+        result = failed.result
+    except (DatabaseError, InterfaceError) as error:
+        # The function swallowed a database error, or the commit was refused: its effects are rolled back.
+        result = result_of_error(error)
+    except FencedError:
+        emit(Event.ATTEMPT_FENCED, run=item.run.display_id)
+        return Settled(fenced=1)
+    return retry_while_database_is_away(lambda: report([_report(item, result)], now=clock()))
+
+
+def _require_success(result: Result) -> None:
+    if result.ending is not Ending.SUCCESS:
+        raise _RolledBackError(result)
+
+
+def _report(item: Claim, result: Result) -> Report:
+    return Report(item.run.id, item.run.occurrence_id, item.token, result, item)
+
+
+class _RolledBackError(Exception):
+    """Carries a failed result out of the transaction that it rolls back."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        super().__init__(result.error)

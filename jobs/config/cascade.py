@@ -1,0 +1,106 @@
+"""Combine layers of overrides into the configuration that a job, a task or an occurrence runs with."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property, lru_cache
+from typing import Any
+
+from punctual.conf import cascade_layer
+from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery
+from punctual.jobs.config.keys import KEYS, Json, normalize, read_setting
+from punctual.jobs.config.retry import Retry
+from punctual.jobs.errors import DefinitionError
+from punctual.jobs.models import Job, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Every setting with its default; `origins` names the layer each override came from."""
+
+    timezone: str = "UTC"
+    overlap: Overlap = Overlap.SKIP
+    mode: Mode = Mode.SEQUENTIAL
+    failure_strategy: FailureStrategy = FailureStrategy.FAIL_FAST
+    retry: Retry = Retry(3, timedelta(seconds=30), backoff=2.0)
+    execution_timeout: timedelta = timedelta(hours=1)
+    task_timeout: timedelta = timedelta(minutes=5)
+    recovery: Recovery = Recovery.EXECUTE_LAST
+    recovery_max_occurrences: int | None = None
+    recovery_max_duration: timedelta | None = None
+    misfire_grace: timedelta = timedelta(seconds=60)
+    pool: str = "default"
+    priority: int = 0
+    queue: str = "default"
+    bundle: bool = True
+    spread: str | None = None
+    retention: timedelta | None = None
+    secret_args: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def to_json(self, keys: frozenset[str] | None = None) -> dict[str, Json]:
+        """Return the settings, or those in `keys`, as a JSON object of its own."""
+        return dict(_config_json(self, keys))
+
+    @cached_property
+    def snapshot(self) -> dict[str, Json]:
+        """All settings as one JSON object that is shared between callers: do not change it."""
+        return _config_json(self, None)
+
+    def origin(self, key: str) -> str:
+        """Name the layer that set this value: `default`, `platform`, `job`, `task` or `occurrence`."""
+        return self.origins.get(key, "default")
+
+
+@lru_cache(maxsize=4096)
+def _config_json(config: Config, keys: frozenset[str] | None) -> dict[str, Json]:
+    return {key: KEYS[key].dump(getattr(config, key)) for key in sorted(keys or KEYS)}
+
+
+def merge_layers(layers: Mapping[str, Mapping[str, Json]]) -> Config:
+    """Merge named layers, least specific first."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer, overrides in layers.items():
+        if not isinstance(overrides, Mapping):  # raw SQL can store any JSON
+            raise DefinitionError(layer, overrides, "expected a mapping of settings")
+        for key, value in overrides.items():
+            values[key] = read_setting(key, value, owner=layer)
+            origins[key] = layer
+    return Config(**values, origins=origins)
+
+
+def load_snapshot(snapshot: Mapping[str, Json]) -> Config:
+    """Return the configuration that was stored with an occurrence or a run."""
+    return merge_layers({"snapshot": snapshot})
+
+
+def job_config(job: Job, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Return the configuration of a job; `overrides` are those of one occurrence, the most specific layer."""
+    layers = {"platform": platform(), "job": job.config, "occurrence": overrides or {}}
+    return _merge_json(json.dumps(layers))
+
+
+def task_config(job: Job, task: Task, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Return the configuration of a task of a job."""
+    layers = {"platform": platform(), "job": job.config, "task": task.config, "occurrence": overrides or {}}
+    return _merge_json(json.dumps(layers))
+
+
+def stored_config(job: str, task: str = "{}", overrides: Mapping[str, Any] | None = None) -> Config:
+    """Return the same from the JSON texts of the columns, which need no parsing when they are cached."""
+    layers = {"platform": json.dumps(platform()), "job": job, "task": task}
+    members = [f'"{layer}": {text}' for layer, text in layers.items()]
+    return _merge_json("{" + ", ".join([*members, f'"occurrence": {json.dumps(overrides or {})}']) + "}")
+
+
+@lru_cache(maxsize=4096)
+def _merge_json(layers: str) -> Config:
+    # Most jobs share a handful of configurations, and a batch reads the same ones again and again.
+    return merge_layers(json.loads(layers))
+
+
+def platform() -> dict[str, Any]:
+    """Return the overrides of this installation."""
+    return normalize(cascade_layer(), owner="PUNCTUAL")

@@ -1,0 +1,38 @@
+"""The enums that settings take; their values are what users write and what is stored."""
+
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How the tasks of one occurrence run."""
+
+    SEQUENTIAL = "sequential"
+    PARALLEL = "parallel"
+
+
+class Overlap(StrEnum):
+    """What happens to an occurrence that is due while an earlier one is active."""
+
+    SKIP = "skip"
+    ALLOW = "allow"
+    QUEUE = "queue"
+    REPLACE = "replace"
+    QUEUE_LATEST = "queue_latest"
+
+
+class FailureStrategy(StrEnum):
+    """What happens to the other tasks of an occurrence when one fails for good."""
+
+    FAIL_FAST = "fail_fast"
+    CONTINUE = "continue"
+    RETRY_ON_FAILURE = "retry_on_failure"
+
+
+class Recovery(StrEnum):
+    """What happens to instants that passed while no beat was running."""
+
+    EXECUTE_ALL = "execute_all"
+    EXECUTE_LAST = "execute_last"
+    MARK_AS_MISSED = "mark_as_missed"
+    BOUNDED_WINDOW = "bounded_window"
+    COMPRESSED = "compressed"

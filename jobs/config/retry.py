@@ -1,0 +1,80 @@
+"""The retry policy: how many retries, and how long to wait before each (EXE-4)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from punctual.jobs.config.bounded_duration import duration, format_duration
+
+MAX_RETRIES = 10_000
+
+
+@dataclass(frozen=True)
+class Retry:
+    """`Retry(3, "30s", backoff=2)` retries three times, after 30 s, 1 min and 2 min."""
+
+    max_retries: int
+    interval: timedelta | str = timedelta(seconds=30)
+    backoff: float = 1.0
+    max_interval: timedelta | str = timedelta(hours=1)
+    jitter: timedelta | str = timedelta()
+
+    def __post_init__(self) -> None:
+        for name in ("interval", "max_interval", "jitter"):
+            object.__setattr__(self, name, _span(name, getattr(self, name)))
+        if not isinstance(self.max_retries, int) or isinstance(self.max_retries, bool):
+            raise ValueError(f"max_retries={self.max_retries!r}: expected a whole number")  # noqa: TRY004 - one error kind for bad values
+        if not 0 <= self.max_retries <= MAX_RETRIES:
+            raise ValueError(f"max_retries={self.max_retries!r}: expected 0 to {MAX_RETRIES}")
+        if not isinstance(self.backoff, int | float) or not 1 <= self.backoff <= 100:  # noqa: PLR2004
+            raise ValueError(f"backoff={self.backoff!r}: expected a number from 1 to 100")
+
+    def delay(self, retry: int, *, draw: float) -> timedelta:
+        """Return the wait before retry number `retry` (from 0); `draw` in [0, 1) places the jitter."""
+        interval, max_interval, jitter = _spans(self.interval, self.max_interval, self.jitter)
+        if not interval:
+            return jitter * draw
+        # The cap is compared as a factor, in floats: backoff ** retry may overflow a timedelta.
+        factor = min(_power(self.backoff, retry), max_interval / interval)
+        return min(interval * factor, max_interval) + jitter * draw
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the policy as it is stored."""
+        interval, max_interval, jitter = _spans(self.interval, self.max_interval, self.jitter)
+        return {
+            "max_retries": self.max_retries,
+            "interval": format_duration(interval),
+            "backoff": float(self.backoff),
+            "max_interval": format_duration(max_interval),
+            "jitter": format_duration(jitter),
+        }
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> "Retry":
+        """Read a stored policy; ValueError names the field that is wrong."""
+        known = {item.name for item in fields(cls)}
+        if unknown := sorted(set(stored) - known):
+            raise ValueError(f"unknown field {unknown[0]!r}; expected {', '.join(sorted(known))}")
+        if "max_retries" not in stored:
+            raise ValueError("max_retries is missing")
+        return cls(**stored)
+
+
+def _power(base: float, exponent: int) -> float:
+    try:
+        return float(base) ** exponent
+    except OverflowError:
+        return float("inf")
+
+
+def _span(name: str, value: object) -> timedelta:
+    try:
+        return duration(value, zero=True)
+    except ValueError as error:
+        raise ValueError(f"{name}={value!r}: {error}") from None
+
+
+def _spans(*values: timedelta | str) -> list[timedelta]:
+    """Narrow the types: `__post_init__` has turned every text into a timedelta."""
+    return [value for value in values if isinstance(value, timedelta)]

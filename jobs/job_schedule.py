@@ -1,0 +1,85 @@
+"""The schedule of a job: as a value, in words, and its next fires."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from punctual import schedules
+from punctual.jobs.config.cascade import Config, job_config
+from punctual.jobs.models import Job
+from punctual.schedules.wall_clock.zones import Zone
+
+DEFAULT_FIRES = 10
+SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Fire:
+    """`note` says what the wall clock does at that instant, if anything: a DST change."""
+
+    instant: datetime
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ScheduleSummary:
+    """A schedule in words and its next fires; or `problem`, if raw SQL has made it unreadable."""
+
+    words: str = ""
+    fires: tuple[Fire, ...] = ()
+    problem: str = ""
+
+
+def schedule_of(job: Job, config: Config | None = None) -> schedules.Schedule:
+    """Return the schedule, anchored at the job's creation: intervals count from there."""
+    return schedules.parse(
+        job.schedule,
+        reference=job.created_at,
+        timezone=(config or job_config(job)).timezone,
+        trigger_id=job.name,
+    )
+
+
+def upcoming(job: Job, after: datetime, count: int) -> list[datetime]:
+    """Return the next instants of the schedule, at most `count`."""
+    return list(islice(_instants(schedule_of(job), after), count))
+
+
+def schedule_summary(job: Job, after: datetime, count: int = DEFAULT_FIRES) -> ScheduleSummary:
+    """Describe the schedule and list its next fires; never raises."""
+    try:
+        schedule = schedule_of(job)
+        fires = [Fire(instant, _note(schedule, instant)) for instant in upcoming(job, after, count)]
+        return ScheduleSummary(schedules.describe(schedule), tuple(fires))
+    except Exception as error:  # noqa: BLE001 - raw SQL can store any text, and a custom kind is user code
+        return ScheduleSummary(problem=f"{type(error).__name__}: {error}")
+
+
+def schedule_warnings(job: Job, after: datetime) -> list[str]:
+    """List what is valid in the schedule and probably not intended."""
+    return [finding.message for finding in schedules.lint(schedule_of(job), reference=after)]
+
+
+def make_absolute(text: str, *, timezone: str | None, now: datetime) -> str:
+    """Replace a relative instant: `@once +20m`, read now, is stored as the instant in twenty minutes."""
+    parsed = schedules.parse(text, reference=now, timezone=timezone)
+    relative = isinstance(parsed, schedules.Expression) and _depends_on_now(text, timezone, now)
+    return str(parsed) if relative else text
+
+
+def _depends_on_now(text: str, timezone: str | None, now: datetime) -> bool:
+    readings = {str(schedules.parse(text, reference=at, timezone=timezone)) for at in (now, now + SECOND)}
+    return len(readings) > 1
+
+
+def _instants(schedule: schedules.Schedule, after: datetime) -> Iterator[datetime]:
+    while (instant := schedule.next_after(after)) is not None:
+        yield instant
+        after = instant
+
+
+def _note(schedule: schedules.Schedule, instant: datetime) -> str:
+    zone = getattr(schedule, "zone", None)
+    mark = zone.mark_at(instant) if isinstance(zone, Zone) else None
+    return "" if mark is None else mark.value

@@ -1,0 +1,81 @@
+"""Decide which due occurrences fire, wait, are skipped or are missed. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from punctual.occurrences.admission.candidates import Due
+from punctual.occurrences.admission.limits import counts_as_start
+from punctual.occurrences.admission.overlap import REQUESTED_CAUSES, Queue, Skip, queue_or_skip
+from punctual.occurrences.models import Cause
+from punctual.occurrences.states import Reason
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the ledger holds at this moment, read under the locks that keep it so."""
+
+    now: datetime
+    with_tasks: Set[str]
+    busy: Set[str] = frozenset()  # jobs with an active exclusive occurrence or, for newcomers, a waiting one
+    broken: Set[str] = frozenset()
+    starts_left: Mapping[str, int] = field(default_factory=dict)  # only jobs with a `max`
+    free: Mapping[str, int] = field(default_factory=dict)  # free slots by pool
+
+
+@dataclass(frozen=True)
+class Admission:
+    fire: tuple[Due, ...] = ()
+    queue: Mapping[Reason, list[Due]] = field(default_factory=dict)
+    skip: Mapping[Reason, list[str]] = field(default_factory=dict)
+    miss: tuple[str, ...] = ()
+
+
+def admit(due: Iterable[Due], facts: Facts) -> Admission:
+    """Give slots by priority, then by start time; within a job the earlier occurrence comes first."""
+    busy_jobs = set(facts.busy)
+    used_slots: Counter[str] = Counter()
+    starts: Counter[str] = Counter()
+    fire: list[Due] = []
+    queue: Queue = {}
+    skip: Skip = {}
+    miss: list[str] = []
+    for row in sorted(due, key=queue_order):
+        if row.expires_at is not None and row.expires_at < facts.now:
+            miss.append(row.id)
+        elif reason := _refusal(row, facts, starts):
+            skip.setdefault(reason, []).append(row.id)
+        elif row.exclusive and row.job_id in busy_jobs:
+            queue_or_skip(row, queue, skip)
+        elif row.pool in facts.free and used_slots[row.pool] >= facts.free[row.pool]:
+            queue.setdefault(Reason.POOL, []).append(row)
+            # A later occurrence of the same job must not overtake it.
+            busy_jobs |= {row.job_id} if row.exclusive else set()
+        else:
+            fire.append(row)
+            used_slots[row.pool] += 1
+            starts[row.job_id] += counts_as_start(row)
+            busy_jobs |= {row.job_id} if row.exclusive else set()
+    return Admission(tuple(fire), queue, skip, tuple(miss))
+
+
+def queue_order(row: Due) -> tuple[int, datetime, str]:
+    """Sort key: higher priority first, then the earlier start time."""
+    return (-row.priority, row.run_at, row.id)
+
+
+def _refusal(row: Due, facts: Facts, starts: Mapping[str, int]) -> Reason | None:
+    """Why the occurrence must not run at all. Manual runs start even while the job is paused or disabled."""
+    if row.job_id in facts.broken:
+        return Reason.UNUSABLE_CONFIG
+    if row.job_id not in facts.with_tasks:
+        return Reason.NO_TASKS
+    if row.cause == Cause.MANUAL:
+        return None
+    if row.cause in REQUESTED_CAUSES:
+        return Reason.REMOVED if row.removed_at is not None else None
+    left = facts.starts_left.get(row.job_id)
+    if left is not None and counts_as_start(row) and starts[row.job_id] >= left:
+        return Reason.MAX_STARTS
+    return row.job_refusal

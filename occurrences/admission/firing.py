@@ -1,0 +1,120 @@
+"""Fire due occurrences: admit them and create their task runs in one transaction; messages follow after it.
+
+The cursor of a job is the mutex of its admission: every process that opens an occurrence holds it, so the
+answer to "is one active?" cannot change before it is used. Rows locked by another beat are left to that beat.
+Locks are taken in one order everywhere: occurrences, cursors, pools. A batch takes a constant number of
+statements, however many jobs exist.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from punctual.occurrences import transitions
+from punctual.occurrences.admission.admit import Admission, Facts, admit
+from punctual.occurrences.admission.candidates import Due
+from punctual.occurrences.admission.limits import starts_left_by_job
+from punctual.occurrences.admission.opening import open_occurrences
+from punctual.occurrences.admission.overlap import KEEPS_LATEST, REQUESTED_CAUSES
+from punctual.occurrences.admission.pools import free_slots, pools_with_queue
+from punctual.occurrences.admission.selection import select_due
+from punctual.occurrences.models import Occurrence
+from punctual.occurrences.outbox import Ready
+from punctual.occurrences.states import Reason
+
+BATCH = 1000
+
+# Called with what was read of each job and with the runs to send; it reads what it needs and returns a
+# function that is called while the database writes.
+Prepare = Callable[[Mapping[str, tuple[Any, ...]], Sequence[Ready]], Callable[[], None]]
+
+
+def no_preparation(_plans: object, _ready: object) -> Callable[[], None]:
+    return lambda: None
+
+
+@dataclass(frozen=True)
+class Fired:
+    """`ready` are the runs that may start now, to be sent after the commit; `contended` counts rows that
+    other beats held."""
+
+    ready: tuple[Ready, ...] = ()
+    fired: int = 0
+    queued: int = 0
+    skipped: int = 0
+    missed: int = 0
+    contended: int = 0
+
+    @property
+    def released(self) -> tuple[UUID, ...]:
+        return tuple(UUID(run.run_id) for run in self.ready)
+
+    @property
+    def handled(self) -> int:
+        return self.fired + self.queued + self.skipped + self.missed
+
+
+def fire_due(now: datetime, *, limit: int = BATCH, prepare: Prepare = no_preparation) -> Fired:
+    """Fire up to `limit` occurrences whose start time has come and which are not late."""
+    # A read first: on SQLite an empty tick must not take the write lock.
+    if not Occurrence.objects.due(now).timely(now).exists():
+        return Fired()
+    with transaction.atomic():
+        selection = select_due(now, limit)
+        if not selection.rows:
+            return Fired(contended=selection.due_count)
+        left = starts_left_by_job(selection.rows, selection.starts)
+        free = _free_slots({row.pool for row in selection.rows})
+        facts = Facts(now, selection.steps.keys(), selection.busy, selection.broken, left, free)
+        admission = admit(selection.rows, facts)
+        _write(admission, now)
+        ready = open_occurrences(
+            admission.fire,
+            selection.steps,
+            now=now,
+            bounded=left.keys(),
+            prepare=partial(prepare, selection.plans),
+        )
+    return _result(admission, ready, contended=selection.due_count - len(selection.rows))
+
+
+def _free_slots(pools: Collection[str]) -> dict[str, int]:
+    """In a pool with a queue no slot is free for newcomers: they go to its end."""
+    queued = pools_with_queue(pools)
+    return {name: 0 if name in queued else slots for name, slots in free_slots(pools).items()}
+
+
+def _write(admission: Admission, now: datetime) -> None:
+    for reason, ids in sorted(admission.skip.items()):
+        transitions.skip(ids, reason=reason, now=now)
+    if admission.miss:
+        transitions.miss(admission.miss, reason=Reason.WINDOW, now=now)
+    for reason, rows in sorted(admission.queue.items()):
+        transitions.queue([row.id for row in rows], reason=reason)
+    _supersede(admission.queue.get(Reason.OVERLAP, []), now)
+
+
+def _supersede(queued: Collection[Due], now: datetime) -> None:
+    """Skip older waiting occurrences of jobs whose policy keeps only the latest."""
+    latest = [row for row in queued if row.overlap in KEEPS_LATEST]
+    if latest:
+        waiting = Occurrence.objects.waiting().filter(job__any=[row.job_id for row in latest])
+        waiting = waiting.exclude(cause__in=REQUESTED_CAUSES)
+        older = waiting.exclude(id__in=[row.id for row in latest]).values_list("id", flat=True)
+        transitions.skip(list(older), reason=Reason.SUPERSEDED, now=now)
+
+
+def _result(admission: Admission, ready: tuple[Ready, ...], *, contended: int) -> Fired:
+    return Fired(
+        ready=ready,
+        fired=len(admission.fire),
+        queued=sum(map(len, admission.queue.values())),
+        skipped=sum(map(len, admission.skip.values())),
+        missed=len(admission.miss),
+        contended=contended,
+    )

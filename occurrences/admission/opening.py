@@ -1,0 +1,158 @@
+"""Open admitted occurrences: insert their task runs, mark them as dispatched, return the runs to send."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import starmap
+from typing import Any, NamedTuple
+
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
+from punctual.jobs.config.cascade import stored_config
+from punctual.jobs.config.choices import Mode
+from punctual.jobs.config.keys import TASK_KEYS
+from punctual.jobs.errors import PunctualError
+from punctual.jobs.events import Event, emit
+from punctual.jobs.models import Task
+from punctual.occurrences import transitions
+from punctual.occurrences.admission.candidates import Due
+from punctual.occurrences.admission.limits import count_starts
+from punctual.occurrences.database.arrays import Ids, IdText
+from punctual.occurrences.database.bulk import insert_missing
+from punctual.occurrences.database.unawaited import checked, unawaited
+from punctual.occurrences.ids import run_text
+from punctual.occurrences.models import TaskRun
+from punctual.occurrences.outbox import Ready
+
+
+class Step(NamedTuple):
+    """A task of a job, as it would run; the configurations are the stored texts."""
+
+    task_id: str
+    name: str
+    position: int
+    policy: dict[str, Any]
+    job_config: str
+    task_config: str
+
+
+class StoredTask(NamedTuple):
+    """A task of a job, as its rows have it."""
+
+    job_id: str
+    job: str
+    task_id: str
+    name: str
+    position: int
+    job_config: str
+    task_config: str
+
+
+Steps = dict[str, list[Step]]
+
+
+def open_occurrences(
+    occurrences: Iterable[Due],
+    steps: Steps,
+    *,
+    now: datetime,
+    bounded: Collection[str] = (),
+    prepare: Callable[[Sequence[Ready]], Callable[[], None]] | None = None,
+) -> tuple[Ready, ...]:
+    """Create the runs of these occurrences and return those that may start.
+
+    `bounded` are the jobs whose schedule has a `max`: their starts are counted. `prepare` is given the runs
+    to send, reads what it needs, and returns a function to call while the database writes.
+    """
+    opened = list(occurrences)
+    if not opened:
+        return ()
+    rows: list[dict[str, Any]] = []
+    ready: list[Ready] = []
+    for occurrence in opened:
+        for row, run in _runs(occurrence, steps[occurrence.job_id], now):
+            rows.append(row)
+            if row["available_at"] is not None:
+                ready.append(run)
+    meanwhile = prepare(ready) if prepare else None
+    with unawaited():
+        insert_missing(TaskRun, rows)
+        transitions.fire([occurrence.id for occurrence in opened], now=now)
+        if bounded:
+            count_starts(occurrence for occurrence in opened if occurrence.job_id in bounded)
+        if meanwhile:
+            checked()
+            meanwhile()
+    return tuple(ready)
+
+
+def read_steps(jobs: Collection[str]) -> tuple[Steps, set[str]]:
+    """The steps of each job, and the jobs whose configuration is unusable."""
+    current = Task.objects.current().filter(job__any=Ids(jobs)).order_by("job_id", "position")
+    ids = (IdText("job_id"), "job__name", IdText("id"))
+    texts = (Cast("job__config", TextField()), Cast("config", TextField()))
+    return resolve_steps(starmap(StoredTask, current.values_list(*ids, "name", "position", *texts)))
+
+
+def resolve_steps(tasks: Iterable[StoredTask]) -> tuple[Steps, set[str]]:
+    """Resolve the configuration of each task, given in order.
+
+    Rows can be edited by any means: a job with an unusable configuration must not stop the others.
+    """
+    steps: Steps = {}
+    broken: set[str] = set()
+    policies: dict[tuple[str, str], dict[str, Any]] = {}  # most tasks share a few configurations
+    for job, job_name, task, name, position, *stored in tasks:
+        layers = (stored[0], stored[1])
+        try:
+            if layers not in policies:
+                policies[layers] = stored_config(*layers).to_json(TASK_KEYS)
+        except PunctualError as error:
+            broken.add(job)
+            emit(Event.JOB_UNPLANNABLE, job=job_name, problem=error)
+        else:
+            steps.setdefault(job, []).append(Step(task, name, position, policies[layers], *layers))
+    return {job: own for job, own in steps.items() if job not in broken} if broken else steps, broken
+
+
+def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[dict[str, Any], Ready]]:
+    parallel = occurrence.mode == Mode.PARALLEL
+    for index, step in enumerate(_chosen_steps(steps, occurrence.only_tasks)):
+        policy = _own_policy(step, occurrence.overrides) if occurrence.overrides else step.policy
+        id_ = run_text(occurrence.id, step.task_id)
+        row = {
+            "id": id_,
+            "occurrence_id": occurrence.id,
+            "task_id": step.task_id,
+            "position": step.position,
+            "policy": policy,
+            "available_at": now if parallel or index == 0 else None,
+        }
+        yield row, _ready(id_, occurrence, step, policy)
+
+
+def _chosen_steps(steps: list[Step], only_tasks: list[str] | None) -> list[Step]:
+    """A replay may repeat some of the tasks; tasks retired since are left out."""
+    if only_tasks is None:
+        return steps
+    return [step for step in steps if step.task_id in only_tasks]
+
+
+def _own_policy(step: Step, overrides: dict[str, Any]) -> dict[str, Any]:
+    return stored_config(step.job_config, step.task_config, overrides).to_json(TASK_KEYS)
+
+
+def _ready(run: str, occurrence: Due, step: Step, policy: dict[str, Any]) -> Ready:
+    return Ready(
+        run_id=run,
+        occurrence_id=occurrence.id,
+        task_id=step.task_id,
+        attempts_made=0,
+        job=occurrence.job,
+        task=step.name,
+        scheduled_for=occurrence.scheduled_for,
+        mode=occurrence.mode,
+        queue=policy["queue"],
+        task_timeout=policy["task_timeout"],
+        bundle=policy["bundle"],
+    )

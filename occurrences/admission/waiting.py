@@ -1,0 +1,84 @@
+"""Admit waiting occurrences when a slot or a job becomes free: by priority, then by start time (OCC-6).
+
+Called inside the transaction that frees the slot, and by the sweeper for slots whose worker died.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q
+
+from punctual.occurrences import transitions
+from punctual.occurrences.admission.admit import Facts, admit, queue_order
+from punctual.occurrences.admission.candidates import read_candidates
+from punctual.occurrences.admission.limits import starts_left_by_job
+from punctual.occurrences.admission.opening import open_occurrences, read_steps
+from punctual.occurrences.admission.pools import estimate_free_slots, free_slots
+from punctual.occurrences.database.arrays import Ids, IdText
+from punctual.occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
+from punctual.occurrences.states import OccurrenceState, Reason
+
+BATCH = 200
+SPARE_CANDIDATES = 20  # read beyond the free slots: some may be expired, or taken by another worker
+
+
+def admit_waiting(
+    *, jobs: Collection[UUID] = (), pools: Collection[str] = (), now: datetime, limit: int = BATCH
+) -> tuple[UUID, ...]:
+    """Open the occurrences of these jobs and pools that may start now; return the runs to send."""
+    candidates = _candidates(jobs, pools, limit)
+    if not candidates:
+        return ()
+    starts = _lock_cursors({job for _, job, _ in candidates})
+    free = free_slots({pool for _, _, pool in candidates})
+    # Read again under the locks: another process may have opened them meanwhile.
+    ids = [id_ for id_, *_ in candidates]
+    rows = sorted(read_candidates(ids, state=OccurrenceState.QUEUED), key=queue_order)
+    steps, broken = read_steps(starts)
+    left = starts_left_by_job(rows, starts)
+    admission = admit(rows, Facts(now, steps.keys(), _busy(starts), broken, left, free))
+    for reason, skipped in sorted(admission.skip.items()):
+        # Rows that do not fit are waiting already: the overlap policy was applied when they were fired.
+        if reason is not Reason.OVERLAP:
+            transitions.skip(skipped, reason=reason, now=now)
+    if admission.miss:
+        transitions.miss(admission.miss, reason=Reason.WINDOW, now=now)
+    opened = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
+    return tuple(UUID(run.run_id) for run in opened)
+
+
+def _candidates(jobs: Collection[UUID], pools: Collection[str], limit: int) -> set[tuple[str, str, str]]:
+    """Id, job and pool of those that may start; of each pool hardly more than it has slots.
+
+    Two queries instead of one with OR: each is answered in the order of its own index.
+    """
+    columns = (IdText("id"), IdText("job_id"), "pool")
+    candidates = set(first_in_line(Q(job__any=jobs)).values_list(*columns)[:limit]) if jobs else set()
+    if free := {name: slots for name, slots in estimate_free_slots(pools).items() if slots}:
+        count = min(limit, sum(free.values()) + SPARE_CANDIDATES)
+        candidates |= set(first_in_line(Q(pool__in=free)).values_list(*columns)[:count])
+    return candidates
+
+
+def first_in_line(condition: Q) -> OccurrenceQuerySet:
+    """The first waiting occurrence of each job that has none active; all of jobs that may overlap."""
+    same_job = {"job": OuterRef("job")}
+    active = Occurrence.objects.active().filter(exclusive=True, **same_job)
+    earlier = Occurrence.objects.waiting().filter(
+        Q(run_at__lt=OuterRef("run_at")) | Q(run_at=OuterRef("run_at"), id__lt=OuterRef("id")), **same_job
+    )
+    free = Q(exclusive=False) | (~Exists(active) & ~Exists(earlier))
+    rows = Occurrence.objects.waiting().filter(condition)
+    return rows.filter(free).order_by("-priority", "run_at", "id")
+
+
+def _lock_cursors(jobs: Collection[str]) -> dict[str, int]:
+    # In order, so that two workers that settle at once wait for each other instead of deadlocking.
+    rows = Cursor.objects.filter(job__any=Ids(jobs)).order_by("job_id")
+    return dict(rows.select_for_update(no_key=True).values_list(IdText("job_id"), "starts"))
+
+
+def _busy(jobs: Collection[str]) -> set[str]:
+    active = Occurrence.objects.active().filter(job__any=Ids(jobs), exclusive=True)
+    return set(active.values_list(IdText("job_id"), flat=True))

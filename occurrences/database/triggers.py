@@ -1,0 +1,87 @@
+"""Install database triggers, so that the next tick plans a job anew after any edit, raw SQL included (OCC-8).
+
+They are not in a migration because SQLite drops a table's triggers whenever Django rebuilds the table; they
+are installed again after every `migrate`.
+"""
+
+from typing import Any
+
+from django.db import connections
+
+from punctual.occurrences.database.vendor import is_postgresql
+
+CHANNEL = "punctual"  # beats listen here; see punctual.beat.postgres
+EPOCH = "1970-01-01 00:00:00"  # in the past on every clock: due at once
+
+POSTGRESQL = """
+CREATE OR REPLACE FUNCTION punctual_job_stamped() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- An edit that does not set updated_at (raw SQL) happens now.
+  IF NEW.updated_at = OLD.updated_at THEN NEW.updated_at := clock_timestamp(); END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE FUNCTION punctual_job_edited() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO punctual_cursor (job_id, settled_until, planned_until, plan_at, problem, starts)
+  VALUES (NEW.id, NEW.created_at, NULL, '{epoch}+00', '', 0)
+  ON CONFLICT (job_id) DO UPDATE SET planned_until = NULL, plan_at = '{epoch}+00';
+  PERFORM pg_notify('{channel}', '');
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION punctual_called() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_notify('{channel}', '');
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER punctual_job_stamped BEFORE UPDATE ON punctual_job
+  FOR EACH ROW WHEN ({changed}) EXECUTE FUNCTION punctual_job_stamped();
+CREATE OR REPLACE TRIGGER punctual_job_edited AFTER UPDATE ON punctual_job
+  FOR EACH ROW WHEN ({changed}) EXECUTE FUNCTION punctual_job_edited();
+CREATE OR REPLACE TRIGGER punctual_job_added AFTER INSERT ON punctual_job
+  FOR EACH ROW EXECUTE FUNCTION punctual_job_edited();
+-- Rows of a schedule are planned by a beat, ahead of time; all other new rows are due now.
+CREATE OR REPLACE TRIGGER punctual_occurrence_called AFTER INSERT ON punctual_occurrence
+  FOR EACH ROW WHEN (NEW.cause <> 'schedule') EXECUTE FUNCTION punctual_called();
+"""
+
+SQLITE = (
+    "DROP TRIGGER IF EXISTS punctual_job_edited",
+    "DROP TRIGGER IF EXISTS punctual_job_added",
+    """
+    CREATE TRIGGER punctual_job_edited AFTER UPDATE ON punctual_job WHEN {changed}
+    BEGIN
+      UPDATE punctual_job SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now')
+        WHERE id = NEW.id AND NEW.updated_at IS OLD.updated_at;
+      UPDATE punctual_cursor SET planned_until = NULL, plan_at = '{epoch}' WHERE job_id = NEW.id;
+    END
+    """,
+    """
+    CREATE TRIGGER punctual_job_added AFTER INSERT ON punctual_job
+    BEGIN
+      INSERT OR IGNORE INTO punctual_cursor
+        (job_id, settled_until, planned_until, plan_at, problem, starts)
+      VALUES (NEW.id, NEW.created_at, NULL, '{epoch}', '', 0);
+    END
+    """,
+)
+
+# The columns a plan depends on. Not `paused_at`: a paused job is planned, and skipped when due.
+COLUMNS = ("schedule", "config", "enabled", "removed_at")
+
+
+def install(*, using: str = "default", **_kwargs: Any) -> None:
+    """Receiver of post_migrate; safe to repeat."""
+    connection = connections[using]
+    tables = connection.introspection.table_names()
+    if not {"punctual_job", "punctual_cursor", "punctual_occurrence"} <= set(tables):
+        return
+    with connection.cursor() as cursor:
+        for statement in _statements(postgresql=is_postgresql(connection)):
+            cursor.execute(statement)
+
+
+def _statements(*, postgresql: bool) -> list[str]:
+    differs = "IS DISTINCT FROM" if postgresql else "IS NOT"
+    changed = " OR ".join(f"OLD.{column} {differs} NEW.{column}" for column in COLUMNS)
+    templates = (POSTGRESQL,) if postgresql else SQLITE
+    return [template.format(epoch=EPOCH, changed=changed, channel=CHANNEL) for template in templates]

@@ -1,0 +1,177 @@
+"""Plan due cursors: insert the occurrences they owe and move them on (OCC-2).
+
+Every beat may plan the same job at the same time. Ids are computed on the client and rows are inserted in the
+order of their ids with conflicts ignored: the primary key decides the race, and the loser inserts nothing.
+Unsorted inserts of two beats would deadlock on PostgreSQL. A batch takes a constant number of statements.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+
+from punctual.jobs.config.cascade import Config, job_config
+from punctual.jobs.events import Event, emit
+from punctual.jobs.job_schedule import schedule_of
+from punctual.jobs.models import Job
+from punctual.occurrences import transitions
+from punctual.occurrences.admission.limits import starts_left
+from punctual.occurrences.database.arrays import IdText
+from punctual.occurrences.database.bulk import Row, update_rows
+from punctual.occurrences.database.unawaited import unawaited
+from punctual.occurrences.models import Cause, Cursor, Occurrence
+from punctual.occurrences.planning.cursors import read_cursors
+from punctual.occurrences.planning.downtime import LateInstants, read_late_instants
+from punctual.occurrences.planning.fixed_delay import last_ends, plan_after_end
+from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row, range_row
+from punctual.occurrences.planning.plan import LOOKAHEAD, Plan, plan
+from punctual.occurrences.planning.start_time import reach_before
+from punctual.occurrences.states import OccurrenceState, Reason
+from punctual.schedules import FixedDelay, Schedule
+
+BATCH = 1000
+Ends = Mapping[UUID, datetime | None]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """`absorbed` are late instants that were recorded as ranges, without a row each."""
+
+    jobs: int = 0
+    instants: int = 0
+    absorbed: int = 0
+
+    def __add__(self, other: "Planned") -> "Planned":
+        mine, theirs = vars(self), vars(other)
+        return Planned(**{name: mine[name] + theirs[name] for name in mine})
+
+
+def plan_due(now: datetime, *, job: Job | None = None, limit: int = BATCH) -> Planned:
+    """Plan the due cursors of all jobs, or of one."""
+    due = Cursor.objects.due(now).filter(job=job) if job else Cursor.objects.due(now)
+    # A read first: on SQLite an empty tick must not take the write lock.
+    if not due.exists():
+        return Planned()
+    with transaction.atomic():
+        locked = due.order_by("plan_at", "job_id").select_for_update(skip_locked=True, no_key=True)
+        ids = locked.values_list(IdText("job_id"), flat=True)
+        return _plan(read_cursors(list(ids[:limit])), now)
+
+
+def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
+    """Plan these jobs up to now before their definition changes: what the old one owed stays owed."""
+    due = Cursor.objects.due(now).filter(job__any=jobs).select_related("job").order_by("job_id")
+    while cursors := list(due.select_for_update(of=("self",), no_key=True)):
+        _plan(cursors, now, closing=True)
+
+
+def _plan(cursors: list[Cursor], now: datetime, *, closing: bool = False) -> Planned:
+    _delete_outdated(cursors)
+    late = read_late_instants(cursors, now, closing=closing)
+    ends = last_ends(cursors)
+    rows = [row for new in advance_cursors(cursors, now, late, ends) for row in new]
+    with unawaited():
+        create_missing(rows)
+        write_cursors(cursors)
+    _end_older(late)
+    return Planned(jobs=len(cursors), instants=len(rows), absorbed=late.count)
+
+
+def write_cursors(cursors: list[Cursor]) -> None:
+    """Write the columns that planning changes; the caller holds the rows."""
+    update_rows(cursors, "settled_until", "planned_until", "plan_at", "problem")
+
+
+def _delete_outdated(cursors: Iterable[Cursor]) -> None:
+    """Delete what the definition before an edit had planned after the moment of the edit."""
+    edited = [cursor.job_id for cursor in cursors if cursor.planned_until is None]
+    if edited:
+        Occurrence.objects.filter(
+            job__any=edited,
+            state=OccurrenceState.PENDING,
+            cause=Cause.SCHEDULE,
+            scheduled_for__gt=F("job__updated_at"),
+        ).delete()
+
+
+def _end_older(late: LateInstants) -> None:
+    """End late rows older than the ranges: they do not run either, because enough newer instants follow."""
+    for disposition in sorted(set(late.dispositions.values()), key=attrgetter("reason")):
+        if disposition.reason is Reason.COMPRESSING:
+            continue  # the compressed run covers them
+        jobs = [job for job, other in late.dispositions.items() if other == disposition]
+        older = Occurrence.objects.due(late.now).late(late.now).filter(job__any=jobs)
+        ids = list(older.values_list("id", flat=True))
+        end = transitions.skip if disposition.state == OccurrenceState.SKIPPED else transitions.miss
+        end(ids, reason=disposition.reason, now=late.now)
+
+
+def advance_cursors(
+    cursors: Iterable[Cursor], now: datetime, late: LateInstants, ends: Ends
+) -> Iterator[list[Row]]:
+    """Move each cursor on, in memory, and yield the rows it owes."""
+    config_of = _cached_job_config()
+    for cursor in cursors:
+        yield _advance(cursor, now, late, ends, config_of)
+
+
+def _cached_job_config() -> Callable[[Job], Config]:
+    """Most jobs of a batch have no configuration of their own: it is computed once for all of them."""
+    plain: list[Config] = []
+
+    def config_of(job: Job) -> Config:
+        if job.config != {}:
+            return job_config(job)
+        if not plain:
+            plain.append(job_config(job))
+        return plain[0]
+
+    return config_of
+
+
+def _advance(
+    cursor: Cursor, now: datetime, late: LateInstants, ends: Ends, config_of: Callable[[Job], Config]
+) -> list[Row]:
+    if late.is_budget_spent:
+        return []  # still due: the next batch continues with it
+    job = cursor.job
+    cursor.problem, cursor.plan_at = "", None
+    if not is_plannable(job):
+        return []
+    start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
+    try:
+        config = config_of(job)
+        schedule = schedule_of(job, config)
+        if starts_left(schedule, cursor.starts) == 0:
+            return []
+        ahead = _plan_ahead(schedule, config, start=start, ended=ends.get(job.id, start), now=now)
+        rows: list[Row] = []
+        if late.is_far_behind(ahead, schedule, config):
+            stretches = late.collect(job, schedule, config, start)
+            if stretches.reached is None:
+                ahead = late.next_portion(job, ahead, start)
+            else:
+                how = vars(late.dispositions[job.id])
+                rows = [range_row(job, config, item, now=now, **how) for item in stretches.items]
+                ahead = Plan((), stretches.reached, stretches.reached)
+        rows += [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
+    except Exception as error:  # noqa: BLE001 - rows are edited by any means, and a kind may be user code
+        # One broken job must not stop the others.
+        cursor.problem = f"{type(error).__name__}: {error}"
+        emit(Event.JOB_UNPLANNABLE, job=job.name, problem=cursor.problem)
+        return []
+    cursor.planned_until, cursor.plan_at = ahead.planned_until, ahead.plan_at
+    cursor.settled_until = max(cursor.settled_until, min(now, ahead.planned_until))
+    return rows
+
+
+def _plan_ahead(
+    schedule: Schedule, config: Config, *, start: datetime, ended: datetime | None, now: datetime
+) -> Plan:
+    if isinstance(schedule, FixedDelay):
+        return plan_after_end(schedule, start=start, ended=ended, now=now)
+    return plan(schedule, start=start, now=now, lookahead=LOOKAHEAD + reach_before(schedule, config))

@@ -1,0 +1,113 @@
+"""Adjust the pending occurrences of edited jobs in the transaction of the edit, or preview that.
+
+The cursor is locked before anything is read. A beat that fires at the same time has either fired (then the
+row is no longer pending and stays) or waits for the lock and fires what is left.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from punctual.jobs.config.cascade import job_config
+from punctual.jobs.definition.document import Definition
+from punctual.jobs.errors import PunctualError
+from punctual.jobs.ids import job_id
+from punctual.jobs.job_schedule import schedule_of
+from punctual.jobs.models import Job
+from punctual.jobs.store.update_policy import PendingDiff, Update, UpdatePolicy
+from punctual.occurrences.database.bulk import Row
+from punctual.occurrences.ids import occurrence_id
+from punctual.occurrences.models import Cause, Cursor, Occurrence
+from punctual.occurrences.planning.materialize import write_cursors
+from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row
+from punctual.occurrences.planning.replan_decision import Replan, decide_replan
+from punctual.occurrences.states import OccurrenceState
+from punctual.schedules import FixedDelay, Schedule, ScheduleError
+
+Pending = dict[UUID, list[datetime]]
+
+
+def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> dict[UUID, datetime]:
+    """Call inside the transaction of the edit; returns the old instants that new schedules wait for."""
+    rows = Cursor.objects.filter(job__in=jobs).select_related("job").order_by("job_id")
+    cursors = list(rows.select_for_update(of=("self",), no_key=True))
+    pending = _pending(jobs, now)
+    plans = {cursor: _decide(cursor.job, pending, policy, now) for cursor in cursors}
+    _delete_forgotten(plans)
+    create_missing(row for cursor, plan in plans.items() for row in _new_rows(cursor.job, plan, now))
+    for cursor, plan in plans.items():
+        cursor.planned_until, cursor.plan_at, cursor.problem = plan.planned_until, plan.plan_at, ""
+        cursor.settled_until = max(cursor.settled_until, min(now, plan.planned_until))
+    write_cursors(cursors)
+    graceful = policy.kind is Update.GRACEFUL
+    return {cursor.job_id: plan.keep[0] for cursor, plan in plans.items() if graceful and plan.keep}
+
+
+def preview(definitions: Sequence[Definition], *, policy: UpdatePolicy, now: datetime) -> list[PendingDiff]:
+    """What `replan` would do, without writing."""
+    ids = [job_id(item.name) for item in definitions]
+    known = {row.id: row for row in Job.objects.filter(id__in=ids)}
+    pending = _pending(ids, now)
+    diffs = []
+    for id_, item in zip(ids, definitions, strict=True):
+        plan = _decide(_unsaved_job(item, known.get(id_), now), pending, policy, now)
+        diffs.append(PendingDiff(item.name, plan.added, plan.removed, plan.kept))
+    return diffs
+
+
+def _unsaved_job(item: Definition, known: Job | None, now: datetime) -> Job:
+    """The job as it would be stored; never saved."""
+    enabled = item.enabled if item.enabled is not None else (known.enabled if known else True)
+    return Job(
+        id=job_id(item.name),
+        name=item.name,
+        schedule=item.schedule,
+        config=dict(item.config),
+        enabled=enabled,
+        created_at=known.created_at if known else now,
+    )
+
+
+def _decide(job: Job, pending: Pending, policy: UpdatePolicy, now: datetime) -> Replan:
+    ahead = pending.get(job.id, ())
+    try:
+        schedule = _schedule(job)
+        if isinstance(schedule, FixedDelay):
+            # The next instant depends on when the last occurrence ended: the next tick looks for that.
+            return replace(decide_replan(None, ahead, policy=policy, now=now), plan_at=now)
+        return decide_replan(schedule, ahead, policy=policy, now=now)
+    except Exception:  # noqa: BLE001 - a kind may be user code; the next tick records what is wrong with it
+        return replace(decide_replan(None, ahead, policy=policy, now=now), plan_at=now)
+
+
+def _schedule(job: Job) -> Schedule | None:
+    try:
+        return schedule_of(job) if is_plannable(job) else None
+    except (ScheduleError, PunctualError):
+        return None
+
+
+def _pending(jobs: Collection[UUID], now: datetime) -> Pending:
+    pending: Pending = {}
+    rows = Occurrence.objects.filter(job__in=jobs, state=OccurrenceState.PENDING, cause=Cause.SCHEDULE)
+    for job, instant in rows.filter(scheduled_for__gt=now).values_list("job_id", "scheduled_for"):
+        pending.setdefault(job, []).append(instant)
+    return pending
+
+
+def _delete_forgotten(plans: dict[Cursor, Replan]) -> None:
+    ids = [occurrence_id(cursor.job_id, at) for cursor, plan in plans.items() for at in plan.forget]
+    if ids:
+        rows = Occurrence.objects.filter(id__in=ids, state=OccurrenceState.PENDING)
+        # No row refers to a pending occurrence of a schedule yet, so Django has nothing to collect first.
+        rows._raw_delete(rows.db)  # noqa: SLF001
+
+
+def _new_rows(job: Job, plan: Replan, now: datetime) -> Iterable[Row]:
+    schedule = _schedule(job)
+    if schedule is None:
+        return
+    config = job_config(job)
+    for instant in plan.create:
+        yield planned_row(job, schedule, config, instant, now)

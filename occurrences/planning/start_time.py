@@ -1,0 +1,68 @@
+"""Choose when an occurrence starts, from the schedule's options and the job's spread. Pure."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from punctual.jobs.config.cascade import Config
+from punctual.occurrences.states import Reason
+from punctual.schedules import Expression, Schedule, krontab
+from punctual.schedules.kron import DecisionResult
+
+
+class Choice(NamedTuple):
+    """The start time; `refusal` says why the occurrence cannot start at all."""
+
+    run_at: datetime
+    expires_at: datetime | None = None
+    refusal: Reason | None = None
+
+
+def choose(schedule: Schedule, config: Config, identity: str, scheduled_for: datetime) -> Choice:
+    """Apply spread, then stagger and jitter. They are drawn from `identity`, so every beat draws the same."""
+    spread = decide_spread(schedule, config, identity, scheduled_for)
+    if spread is not None and spread.chosen_time is None:
+        return Choice(scheduled_for, refusal=Reason.UNSCHEDULABLE)
+    start = scheduled_for if spread is None else spread.chosen_time or scheduled_for
+    if not isinstance(schedule, Expression):
+        return Choice(start)
+    options = schedule.options
+    delay, window = timedelta(), options.window
+    if options.stagger or options.jitter:
+        delay = schedule.stagger_for(identity) + schedule.jitter_for(identity, scheduled_for)
+    elif window is None:
+        return Choice(start)
+    late = window is not None and start + delay > scheduled_for + window
+    expires_at = None if window is None else scheduled_for + window
+    return Choice(start + delay, expires_at, refusal=Reason.WINDOW if late else None)
+
+
+def reach_before(schedule: Schedule, config: Config) -> timedelta:
+    """How long before its nominal instant an occurrence may start: half of an `around` window."""
+    spread = _spread(schedule, config)
+    if spread is None or spread.window_mode != "around":
+        return timedelta()
+    return timedelta(seconds=spread.window_duration.total_seconds() / 2 + 1)
+
+
+def reach_after(schedule: Schedule, config: Config) -> timedelta:
+    """How long after its nominal instant an occurrence may start at most."""
+    spread = _spread(schedule, config)
+    delay = timedelta() if spread is None else spread.window_duration
+    if isinstance(schedule, Expression):
+        delay += schedule.options.stagger + schedule.options.jitter
+    return delay
+
+
+def _spread(schedule: Schedule, config: Config) -> krontab.Spread | None:
+    return krontab.parse_spread(config.spread) if config.spread else getattr(schedule, "spread", None)
+
+
+def decide_spread(
+    schedule: Schedule, config: Config, identity: str, nominal: datetime
+) -> DecisionResult | None:
+    """The spread's decision; None without a spread."""
+    if config.spread:
+        return krontab.parse_spread(config.spread).decide(identity, nominal, config.timezone)
+    if isinstance(schedule, krontab.Krontab):
+        return schedule.decide(identity, nominal)
+    return None

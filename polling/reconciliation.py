@@ -1,0 +1,190 @@
+"""Make the stored tasks equal to the registrations, in one transaction (POL-1).
+
+Tasks are new, preserved, overridden or removed. The roster row is a lock: of two concurrent `initialize`
+calls, in any processes, the second sees the result of the first. A run in progress keeps its claim, so
+that a changed task does not overlap with its earlier run.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+
+from punctual.jobs.config.bounded_duration import MAX_DURATION
+from punctual.jobs.config.choices import Overlap
+from punctual.jobs.config.keys import normalize
+from punctual.jobs.config.retry import Retry
+from punctual.jobs.definition.document import Definition, TaskDefinition
+from punctual.jobs.errors import DefinitionError
+from punctual.jobs.ids import job_id
+from punctual.jobs.models import Job, Origin
+from punctual.jobs.store.definitions import Change, store
+from punctual.occurrences.states import RUN_HELD, Reason, RunState
+from punctual.polling.deserialization import deserialize
+from punctual.polling.eligibility import minute_of
+from punctual.polling.errors import PollingError, ScheduleTaskError, TaskListMismatchError
+from punctual.polling.models import Roster, TaskState
+from punctual.polling.registrations import Callback, CheckedRegistration, Rule
+from punctual.polling.runs import abandon_retry
+from punctual.polling.snapshots import stored_fields
+
+MAX_FUNCTION_LENGTH = 500
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """Task names by what happened to them."""
+
+    new: tuple[str, ...] = ()
+    preserved: tuple[str, ...] = ()
+    overridden: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+def classify(registered: Mapping[str, Rule], stored: Mapping[str, Rule]) -> Reconciliation:
+    return Reconciliation(
+        new=tuple(sorted(registered.keys() - stored.keys())),
+        preserved=tuple(sorted(name for name in registered if stored.get(name) == registered[name])),
+        overridden=tuple(
+            sorted(name for name in registered if name in stored and stored[name] != registered[name])
+        ),
+        removed=tuple(sorted(stored.keys() - registered.keys())),
+    )
+
+
+def reconcile(
+    registrations: Iterable[CheckedRegistration], *, scheduler_id: UUID, zone: str, now: datetime
+) -> Reconciliation:
+    """Store the registrations and remove all other tasks; raises and changes nothing if one fails."""
+    registered = {item.name: item for item in registrations}
+    change = Change(Origin.POLLING, author="polling scheduler", now=now, reason="registered")
+    with transaction.atomic():
+        _lock_roster(scheduler_id, now)
+        stored = _stored_rules()
+        result = classify({name: item.rule for name, item in registered.items()}, stored)
+        for name in (*result.new, *result.overridden):
+            with _schedule_errors(name, registered[name].rule):
+                _check_owner(name)
+                store([_definition(registered[name], zone)], change)
+                _reset(registered[name], scheduler_id, zone=zone, now=now)
+        for name in result.removed:
+            with _schedule_errors(name, stored[name]):
+                _remove(name, now)
+        _preserve([registered[name] for name in result.preserved], scheduler_id, zone=zone, change=change)
+        _verify(registered)
+    return result
+
+
+@contextmanager
+def _schedule_errors(name: str, rule: Rule) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise ScheduleTaskError(name, rule.cron, error) from error
+
+
+def _lock_roster(scheduler_id: UUID, now: datetime) -> None:
+    Roster.objects.bulk_create([Roster()], ignore_conflicts=True)
+    Roster.objects.select_for_update().get(pk=Roster.SINGLETON_ID)
+    Roster.objects.filter(pk=Roster.SINGLETON_ID).update(scheduler_id=scheduler_id, initialized_at=now)
+
+
+def _stored_rules() -> dict[str, Rule]:
+    jobs = Job.objects.registered().filter(origin=Origin.POLLING).order_by("id")
+    states = {row.job_id: row for row in TaskState.objects.filter(job__in=jobs.values("id"))}
+    return {job.name: _rule(job, states.get(job.id)) for job in jobs}
+
+
+def _rule(job: Job, state: TaskState | None) -> Rule:
+    try:
+        return deserialize(stored_fields(job, state)).rule
+    except PollingError as error:
+        error.add_note(f"while reading the stored task {job.name!r}")
+        raise
+
+
+def _check_owner(name: str) -> None:
+    others = Job.objects.registered().exclude(origin=Origin.POLLING)
+    if other := others.filter(pk=job_id(name)).first():
+        reason = f"another job has this name: {Origin(other.origin).label}"
+        raise DefinitionError("name", name, reason)
+
+
+def _definition(item: CheckedRegistration, zone: str) -> Definition:
+    config = {
+        "timezone": zone,
+        "overlap": Overlap.SKIP,
+        # Callbacks have no timeout, and a beat must neither end them nor retry a lost run.
+        "execution_timeout": MAX_DURATION,
+        "task_timeout": MAX_DURATION,
+        "retry": Retry(0, item.rule.retry_delay, max_interval=MAX_DURATION),
+    }
+    step = TaskDefinition(item.name, _function(item.callback))
+    return Definition(item.name, item.rule.schedule, normalize(config, owner=item.name), {}, (step,))
+
+
+def _function(callback: Callback) -> str:
+    """The name of the callback, for display only."""
+    named = callback if hasattr(callback, "__qualname__") else type(callback)
+    return f"{named.__module__}.{named.__qualname__}"[:MAX_FUNCTION_LENGTH]
+
+
+def _reset(item: CheckedRegistration, scheduler_id: UUID, *, zone: str, now: datetime) -> None:
+    """Reset the state of a new or changed task: the current minute is the first that counts."""
+    item.rule.pattern.next_after(now, zone)  # raises if the pattern has no next minute
+    owner = job_id(item.name)
+    _drop_retry(owner, reason=Reason.REGISTERED_ANEW, now=now)
+    fresh = TaskState(
+        job_id=owner, scheduler_id=scheduler_id, retry_delay=item.rule.retry_delay, counts_from=minute_of(now)
+    )
+    TaskState.objects.bulk_create([fresh], ignore_conflicts=True)
+    TaskState.objects.filter(job=owner).update(
+        scheduler_id=scheduler_id,
+        retry_delay=item.rule.retry_delay,
+        counts_from=minute_of(now),
+        last_attempt_at=None,
+        last_success_at=None,
+        pending_retry_until=None,
+        revision=F("revision") + 1,
+    )
+
+
+def _remove(name: str, now: datetime) -> None:
+    """Mark the job as removed. Its row keeps the history, and a running callback may finish."""
+    owner = job_id(name)
+    _drop_retry(owner, reason=Reason.NOT_REGISTERED, now=now)
+    TaskState.objects.filter(job=owner).update(pending_retry_until=None, revision=F("revision") + 1)
+    Job.objects.filter(pk=owner).update(removed_at=now, updated_at=now)
+
+
+def _drop_retry(owner: UUID, *, reason: str, now: datetime) -> None:
+    rows = TaskState.objects.select_for_update(of=("self",), no_key=True).select_related(
+        "run__task", "run__occurrence__job"
+    )
+    state = rows.filter(job=owner).first()
+    if state is None or state.run is None or state.run.state in RUN_HELD:
+        return  # keep the claim: a running callback goes on, an interrupted one starts again
+    if state.run.state == RunState.FAILED:
+        abandon_retry(state.run, reason=reason, now=now)
+    TaskState.objects.filter(job=owner).update(run=None)
+
+
+def _preserve(items: list[CheckedRegistration], scheduler_id: UUID, *, zone: str, change: Change) -> None:
+    """Keep the state of unchanged tasks; only the owning scheduler changes."""
+    if not items:
+        return
+    with _schedule_errors(items[0].name, items[0].rule):
+        store([_definition(item, zone) for item in items], change)
+        owners = [job_id(item.name) for item in items]
+        TaskState.objects.filter(job__in=owners).update(scheduler_id=scheduler_id)
+
+
+def _verify(registered: Mapping[str, CheckedRegistration]) -> None:
+    expected = {name: item.rule for name, item in registered.items()}
+    actual = _stored_rules()
+    if actual != expected:
+        raise TaskListMismatchError(sorted(expected), sorted(actual))

@@ -1,7 +1,0 @@
-"""Registers the `recovery` package with Django."""
-
-from django.apps import AppConfig
-
-
-class RecoveryConfig(AppConfig):
-    name = "recovery"

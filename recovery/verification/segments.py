@@ -1,0 +1,96 @@
+"""Derive the instants a job owed from its version history. Pure.
+
+A definition owes its instants while it was current and enabled: after the moment it was stored, up to and
+including the moment the next one was stored. A graceful edit counts from the instant it kept. An edit by raw
+SQL leaves no version; its moment is known only for the last such edit.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from punctual.jobs.definition.document import Definition
+from punctual.jobs.errors import PunctualError
+from punctual.jobs.job_schedule import schedule_of
+from punctual.jobs.models import Job, JobVersion
+from punctual.schedules import FixedDelay, Schedule, ScheduleError
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Owes the instants of its schedule in (start, end]. If not `known`, which ones cannot be determined."""
+
+    version: int
+    schedule: Schedule | None
+    start: datetime
+    end: datetime
+    known: bool = True
+
+    def names(self, instant: datetime) -> bool:
+        """Whether its schedule has this instant, in force or not."""
+        if self.schedule is None:
+            return False
+        return self.schedule.next_after(instant - MICROSECOND) == instant
+
+
+def segments(job: Job, versions: Sequence[JobVersion], current: Definition, until: datetime) -> list[Segment]:
+    """One segment per version, in order; `current` is the definition in the job's row today."""
+    parts = [_segment(job, row, following, until) for row, following in pairwise([*versions, None]) if row]
+    if _edited_without_version(job, versions, current):
+        start = versions[-1].created_at if versions else job.created_at
+        edited_at = min(max(job.updated_at, start), until)
+        previous = parts[-1].schedule if parts else None
+        schedule = _schedule(job, current)
+        known = not isinstance(schedule, FixedDelay)
+        parts = [
+            *parts[:-1],
+            Segment(job.version, previous, start, edited_at, known=False),
+            Segment(job.version, schedule, edited_at, until, known=known),
+        ]
+    return parts
+
+
+def owed_instants(parts: Sequence[Segment], since: datetime, until: datetime) -> Iterator[datetime]:
+    """Strictly increasing, because the segments follow each other."""
+    for part in parts:
+        start, end = max(part.start, since), min(part.end, until)
+        if part.known and part.schedule is not None and start < end:
+            yield from part.schedule.between(start, end)
+
+
+def _edited_without_version(job: Job, versions: Sequence[JobVersion], current: Definition) -> bool:
+    if job.removed:
+        return False
+    return not versions or versions[-1].after != current.to_json()
+
+
+def _segment(job: Job, row: JobVersion, following: JobVersion | None, until: datetime) -> Segment:
+    end = following.created_at if following else until
+    start = min(max(row.counts_from or row.created_at, row.created_at), end)
+    try:
+        schedule = _schedule(job, Definition.load(row.after))
+    except PunctualError:  # a setting of an older release, whose meaning is unknown
+        return Segment(row.number, None, start, end, known=False)
+    # The instants of a fixed delay depend on when runs ended: they cannot be computed.
+    known = _unbroken(row, following) and not isinstance(schedule, FixedDelay)
+    return Segment(row.number, schedule, start, end, known=known)
+
+
+def _unbroken(row: JobVersion, following: JobVersion | None) -> bool:
+    """False when the next change found another definition than this one: an edit by raw SQL came between."""
+    return following is None or following.before == row.after
+
+
+def _schedule(job: Job, definition: Definition) -> Schedule | None:
+    if definition.enabled is False or job.origin == "polling":
+        return None
+    config = dict(definition.config)
+    try:
+        return schedule_of(
+            Job(name=job.name, schedule=definition.schedule, config=config, created_at=job.created_at)
+        )
+    except (ScheduleError, PunctualError):
+        return None

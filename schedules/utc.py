@@ -1,0 +1,61 @@
+"""Convert datetimes to UTC instants inside the supported years, and step through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from punctual.schedules.errors import NaiveInstantError
+
+# One year of slack at either end of datetime's range keeps every zone shift representable.
+EARLIEST = datetime(2, 1, 1, tzinfo=UTC)
+LATEST = datetime(9998, 12, 31, 23, 59, 59, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def utc(instant: datetime, field: str = "instant") -> datetime:
+    """Convert an aware datetime to UTC; a naive one raises `NaiveInstantError`."""
+    if instant.tzinfo is UTC:
+        return instant
+    offset = instant.utcoffset()
+    if offset is None:
+        raise NaiveInstantError(
+            f"{field}: {instant.isoformat()} has no offset", field=field, value=instant.isoformat()
+        )
+    if not EARLIEST.year <= instant.year <= LATEST.year:
+        return EARLIEST - TICK if instant.year < EARLIEST.year else LATEST
+    return instant.astimezone(UTC)
+
+
+def clamp(instant: datetime) -> datetime:
+    """Move an instant outside the supported years to their first or last instant."""
+    return min(max(instant, EARLIEST - TICK), LATEST)
+
+
+def shift_instant(instant: datetime, delta: timedelta) -> datetime | None:
+    """instant + delta, or None past the last supported year."""
+    try:
+        moved = instant + delta
+    except OverflowError:
+        return None
+    return moved if moved <= LATEST else None
+
+
+def iterate(
+    next_after: Callable[[datetime], datetime | None], start: datetime, end: datetime
+) -> Iterator[datetime]:
+    """Yield the results of repeated `next_after` in (start, end]."""
+    end = utc(end, "end")
+    instant = next_after(utc(start, "start"))
+    while instant is not None and instant <= end:
+        yield instant
+        instant = next_after(instant)
+
+
+def rfc3339(instant: datetime) -> str:
+    """Format as `2026-03-01T00:00:00Z`, with a fraction only if the instant has one."""
+    precision = "seconds"
+    if instant.microsecond:
+        precision = "microseconds" if instant.microsecond % 1000 else "milliseconds"
+    return instant.replace(tzinfo=None).isoformat(timespec=precision) + "Z"

@@ -1,0 +1,181 @@
+"""Actions of a job's page: run now, pause, resume with a backlog, stop and start, each logged."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from punctual.jobs.declaration.decorators import Job as Declared
+from punctual.jobs.declaration.registry import registry
+from punctual.jobs.declaration.sync import sync
+from punctual.jobs.models import Job, JobVersion, Origin
+from punctual.occurrences.models import Cause, Occurrence
+from punctual.occurrences.states import OccurrenceState
+from tests.console.definitions.editable_jobs import LIST, change_url
+from tests.console.definitions.form_driver import form_values
+from tests.console.fixtures import Viewer, page
+from tests.console.ledger_rows import make_job, make_occurrence, make_task, work
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-2")]
+
+
+def path(job: Job, name: str) -> str:
+    return f"/admin/job/{job.pk}/{name}/"
+
+
+def logged() -> list[str]:
+    return [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")]
+
+
+def test_run_now_creates_an_occurrence_links_to_it_and_logs_it(root: Client, now: datetime) -> None:
+    job = make_job("etl", now)
+    response = root.post(path(job, "run"), follow=True)
+    occurrence = Occurrence.objects.get(job=job)
+    assert occurrence.cause == Cause.MANUAL
+    assert f"/admin/punctual/occurrence/{occurrence.pk}/change/" in response.content.decode()
+    assert LogEntry.objects.get().get_change_message() == f"Run now: {occurrence.display_id}"
+
+
+def test_running_needs_its_own_permission(viewer: Viewer, now: datetime) -> None:
+    job = make_job("etl", now)
+    client = viewer("punctual.view_job", "punctual.change_job", "punctual.pause_job")
+    assert path(job, "run") not in page(client, change_url(job))
+    assert client.post(path(job, "run")).status_code == 403
+    assert not Occurrence.objects.exists()
+
+
+def test_pausing_needs_its_own_permission(viewer: Viewer, now: datetime) -> None:
+    job = make_job("etl", now)
+    client = viewer("punctual.view_job", "punctual.change_job", "punctual.trigger_job")
+    assert path(job, "pause") not in page(client, change_url(job))
+    assert client.post(path(job, "pause")).status_code == 403
+    job.refresh_from_db()
+    assert not job.paused
+
+
+@pytest.mark.parametrize("name", ["run", "pause", "stop", "start"])
+def test_an_action_without_confirmation_needs_a_post(root: Client, now: datetime, name: str) -> None:
+    job = make_job("etl", now)
+    assert root.get(path(job, name)).status_code == 405
+    assert not Occurrence.objects.exists()
+    assert logged() == []
+
+
+def test_an_unknown_action_is_not_found(root: Client, now: datetime) -> None:
+    assert root.post(path(make_job("etl", now), "explode")).status_code == 404
+
+
+def test_pause_and_resume_alternate_and_are_logged(root: Client, now: datetime) -> None:
+    job = make_job("etl", now)
+    root.post(path(job, "pause"))
+    job.refresh_from_db()
+    assert job.paused
+    text = page(root, change_url(job))
+    assert path(job, "resume") in text
+    assert path(job, "pause") not in text
+    again = root.post(path(job, "pause"), follow=True)
+    assert "was paused already" in again.content.decode()
+    root.post(path(job, "resume"))
+    job.refresh_from_db()
+    assert not job.paused
+    assert logged() == ["Paused", "Resumed, backlog: none"]
+
+
+def test_a_removed_job_is_not_run(root: Client, now: datetime) -> None:
+    job = make_job("etl", now, removed_at=now)
+    assert path(job, "run") not in page(root, change_url(job))
+    assert "no longer registered" in root.post(path(job, "run"), follow=True).content.decode()
+    assert not Occurrence.objects.exists()
+
+
+@pytest.mark.req("JOB-8")
+@pytest.mark.parametrize(("backlog", "created"), [("none", 0), ("last", 1), ("all", 3), ("compressed", 1)])
+def test_resume_runs_the_chosen_part_of_the_backlog(
+    root: Client, now: datetime, backlog: str, created: int
+) -> None:
+    job = make_job("etl", now, paused_at=now)
+    make_task(job)
+    skip_instants(job, now, 3)
+    text = page(root, path(job, "resume"))
+    assert "instants skipped since then</dt><dd>3<" in text
+    assert form_values(text, path(job, "resume"))["backlog"] == "none"
+    root.post(path(job, "resume"), {"backlog": backlog})
+    job.refresh_from_db()
+    assert not job.paused
+    assert Occurrence.objects.filter(job=job, cause=Cause.RECOVERY).count() == created
+    assert logged() == [f"Resumed, backlog: {backlog}"]
+
+
+@pytest.mark.req("JOB-8")
+def test_an_unknown_backlog_resumes_nothing(root: Client, now: datetime) -> None:
+    job = make_job("etl", now, paused_at=now)
+    response = root.post(path(job, "resume"), {"backlog": "some"}, follow=True)
+    assert "expected one of none, last, all, compressed" in response.content.decode()
+    job.refresh_from_db()
+    assert job.paused
+    assert logged() == []
+
+
+def test_the_resume_page_needs_the_permission_and_a_paused_job(
+    root: Client, viewer: Viewer, now: datetime
+) -> None:
+    job = make_job("etl", now)
+    assert root.get(path(job, "resume")).status_code == 302
+    other = make_job("other", now, paused_at=now)
+    client = viewer("punctual.view_job", "punctual.change_job")
+    assert client.get(path(other, "resume")).status_code == 403
+    assert client.post(path(other, "resume")).status_code == 403
+    assert Job.objects.get(pk=other.pk).paused
+
+
+@pytest.mark.req("JOB-8")
+def test_stop_and_start_alternate_and_are_logged(root: Client, now: datetime) -> None:
+    job = make_job("etl", now)
+    root.post(path(job, "stop"))
+    job.refresh_from_db()
+    assert not job.enabled
+    text = page(root, change_url(job))
+    assert path(job, "start") in text
+    assert path(job, "stop") not in text
+    root.post(path(job, "start"))
+    job.refresh_from_db()
+    assert job.enabled
+    assert logged() == ["Stopped", "Started"]
+    assert set(JobVersion.objects.values_list("author", flat=True)) == {"admin"}
+    assert "2 entries" in page(root, f"{LIST}{job.pk}/history/")
+
+
+@pytest.mark.req("JOB-10")
+@pytest.mark.parametrize(("name", "expected"), [("pause", (True, True)), ("stop", (False, False))])
+def test_a_paused_or_stopped_job_stays_so_after_the_next_deployment(
+    root: Client, now: datetime, name: str, expected: tuple[bool, bool]
+) -> None:
+    declared = Declared("etl", "0 2 * * *")
+    declared.task(name="step")(work)
+    sync(now)
+    job = Job.objects.get()
+    root.post(path(job, name))
+    with registry.isolated():
+        changed = Declared("etl", "0 3 * * *")
+        changed.task(name="step")(work)
+        sync(now)
+    job.refresh_from_db()
+    assert job.schedule == "0 3 * * *"
+    assert (job.enabled, job.paused) == expected
+
+
+@pytest.mark.parametrize("origin", [Origin.CODE, Origin.FILE, Origin.POLLING])
+def test_jobs_defined_elsewhere_can_be_run_and_paused_here(
+    root: Client, now: datetime, origin: Origin
+) -> None:
+    job = make_job("etl", now, origin=origin)
+    text = page(root, change_url(job))
+    for name in ("run", "pause", "stop"):
+        assert path(job, name) in text
+
+
+def skip_instants(job: Job, now: datetime, count: int) -> None:
+    for minute in range(1, count + 1):
+        at = now + timedelta(minutes=minute)
+        make_occurrence(job, at, OccurrenceState.SKIPPED, reason="paused", started_at=None, fired_at=None)

@@ -1,0 +1,176 @@
+"""A message with several short runs: claimed at once, called one by one, reported at once."""
+
+from collections import Counter
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from punctual import Context
+from punctual import Job as DeclaredJob
+from punctual.execution.worker.work import work
+from punctual.jobs.declaration.registry import Registry, TaskFunction
+from punctual.jobs.models import Job
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import OccurrenceState
+from tests.execution.conftest import NOW
+from tests.harness import Harness
+from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, saved
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def everything(declared: Registry, queue: Harness) -> None:
+    """Every test in this file uses both fixtures."""
+
+
+def a_bundle(declared: Registry, *calls: Callable[..., Any], transactional: bool = False) -> list[UUID]:
+    """One dispatched occurrence of a job of its own for each function."""
+    runs = []
+    for number, call in enumerate(calls):
+        job = saved(a_job(f"job-{number}", NOW))
+        task = saved(a_task(job, f"step-{number}"))
+        declared.functions[task.function] = TaskFunction(task.function, call, transactional)
+        runs.append(saved(a_run(saved(an_occurrence(job, NOW, OccurrenceState.DISPATCHED)), task)).id)
+    return runs
+
+
+def perform(queue: Harness, runs: list[UUID]) -> int:
+    return work(runs, worker="w", clock=queue.clock, stopwatch=queue.stopwatch)
+
+
+def states(runs: list[UUID]) -> list[str]:
+    rows = dict(TaskRun.objects.values_list("id", "state"))
+    return [rows[id_] for id_ in runs]
+
+
+@pytest.mark.req("TSK-2")
+def test_each_run_of_a_bundle_is_begun_performed_and_accounted_for(
+    declared: Registry, queue: Harness
+) -> None:
+    begun: list[list[str]] = []
+
+    def call(_: Context) -> None:
+        begun.append(states(runs))
+
+    runs = a_bundle(declared, call, call, call)
+    assert perform(queue, runs) == 3
+    assert begun == [["claimed"] * 3] * 3, "a begun attempt is written with its result"
+    assert states(runs) == ["success"] * 3
+    assert Counter(Attempt.objects.values_list("state", "number")) == {("success", 0): 3}
+    assert set(Occurrence.objects.values_list("state", flat=True)) == {"completed"}
+
+
+@pytest.mark.req("TSK-3")
+def test_past_its_budget_a_bundle_hands_the_unbegun_rest_back_one_by_one(
+    declared: Registry, queue: Harness
+) -> None:
+    def slow(_: Context) -> None:
+        queue.pass_time(seconds=10)
+
+    quick: list[Context] = []
+    runs = a_bundle(declared, quick.append, slow, quick.append, quick.append)
+    assert perform(queue, runs) == 2
+    assert states(runs) == ["success", "success", "scheduled", "scheduled"]
+    assert queue.work() == 2
+    assert [args for _, args in queue.received] == [[[str(runs[2])]], [[str(runs[3])]]]
+    assert (len(quick), states(runs)) == (3, ["success"] * 4)
+    assert set(Attempt.objects.values_list("number", flat=True)) == {0}, "no attempt was lost"
+
+
+def test_a_run_that_raises_affects_no_other_run_of_its_bundle(declared: Registry, queue: Harness) -> None:
+    def broken(_: Context) -> None:
+        raise RuntimeError("broken")
+
+    runs = a_bundle(declared, lambda _: None, broken, lambda _: None)
+    assert perform(queue, runs) == 3
+    assert states(runs) == ["success", "retry", "success"]
+
+
+@pytest.mark.req("EXE-10")
+def test_a_run_canceled_while_it_waits_in_a_bundle_has_no_effect_and_a_canceled_attempt(
+    declared: Registry, queue: Harness
+) -> None:
+    """The canceled run is still called if its turn comes, within the time budget of its bundle."""
+    called: list[Context] = []
+
+    def cancels_the_next(_: Context) -> None:
+        transitions.cancel([runs[1]], reason="operator", now=NOW)
+
+    runs = a_bundle(declared, cancels_the_next, called.append, lambda _: None)
+    assert perform(queue, runs) == 3
+    assert len(called) == 1
+    assert states(runs) == ["success", "canceled", "success"]
+    assert list(Attempt.objects.filter(run=runs[1]).values_list("state", "number")) == [("canceled", 0)]
+    assert TaskRun.objects.get(id=runs[1]).attempts_made == 1
+
+
+@pytest.mark.req("EXE-6")
+def test_a_transactional_task_in_a_bundle_commits_on_its_own(declared: Registry, queue: Harness) -> None:
+    seen: list[list[str]] = []
+    runs = a_bundle(declared, lambda _: Job.objects.update(metadata={"done": "yes"}), transactional=True)
+    runs += a_bundle_after(declared, lambda _: seen.append(states(runs)))
+    perform(queue, runs)
+    assert seen == [["success", "claimed"]]
+
+
+def a_bundle_after(declared: Registry, call: Callable[..., Any]) -> list[UUID]:
+    job = saved(a_job("another", NOW))
+    task = saved(a_task(job, "another"))
+    declared.functions[task.function] = TaskFunction(task.function, call, transactional=False)
+    return [saved(a_run(saved(an_occurrence(job, NOW, OccurrenceState.DISPATCHED)), task)).id]
+
+
+@pytest.mark.req("JOB-9")
+def test_each_occurrence_s_start_hook_comes_just_before_its_own_function(
+    declared: Registry, queue: Harness
+) -> None:
+    order: list[str] = []
+    for number in range(2):
+        job = DeclaredJob(f"job-{number}", "@hourly")
+        job.on_start(lambda occurrence: order.append(f"start {occurrence.job.name}"))
+    runs = a_bundle(declared, lambda _: order.append("first"), lambda _: order.append("second"))
+    perform(queue, runs)
+    assert order == ["start job-0", "first", "start job-1", "second"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.req("TSK-3")
+def test_while_one_function_hangs_the_others_of_its_bundle_are_recorded_and_handed_back(
+    declared: Registry, queue: Harness
+) -> None:
+    """In real time: the function blocks until it has seen that no other run waits for it."""
+    handed_back, order = Event(), []
+
+    def hangs(_: Context) -> None:
+        for _turn in range(1_000):
+            if states(runs) == ["success", "running", "scheduled"]:
+                handed_back.set()
+                return
+            handed_back.wait(0.01)
+
+    runs = a_bundle(declared, lambda _: None, hangs, lambda _: order.append("third"))
+    done = DeclaredJob("job-0", "@hourly")
+    done.on_complete(lambda _: order.append("hook of the first"))
+    assert work(runs, worker="w", clock=queue.clock) == 2
+    assert handed_back.is_set()
+    queue.pass_time(seconds=1)
+    queue.work()
+    assert Counter(order) == {"third": 1, "hook of the first": 1}
+    assert states(runs) == ["success"] * 3
+    assert Counter(Attempt.objects.values_list("state", "number")) == {("success", 0): 3}
+
+
+def test_a_bundle_whose_lease_has_expired_begins_no_further_run(declared: Registry, queue: Harness) -> None:
+    def sleeps(_: Context) -> None:
+        queue.pass_time(seconds=31)
+
+    called: list[Context] = []
+    runs = a_bundle(declared, sleeps, called.append)
+    work(runs, worker="w", clock=queue.clock, stopwatch=lambda: 0.0)
+    assert called == []
+    assert states(runs) == ["success", "claimed"], "the reaper takes it when its lease has expired"

@@ -1,0 +1,218 @@
+"""PostgreSQL's one-statement steps leave the same rows as the general steps."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, transaction
+
+from punctual import Job as DeclaredJob
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.settle import Settled
+from punctual.execution.worker.claim import Claim, begin, claim, record_attempts
+from punctual.jobs.declaration.registry import Registry
+from punctual.jobs.models import Job, Task
+from punctual.occurrences import transitions
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.occurrences.swift import FORESEEN
+from tests.execution.conftest import NOW
+from tests.occurrences.factories import a_job, a_run, a_task, an_attempt, an_occurrence, saved
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres, pytest.mark.req("TSK-2")]
+
+S, R = OccurrenceState, RunState
+LATER = NOW + timedelta(seconds=5)
+FOREIGN = {"claim_token", "claim"}  # chosen at random
+
+
+@pytest.fixture(autouse=True)
+def postgres(db: None) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("one-statement steps are PostgreSQL's")
+
+
+def bundle(count: int) -> list[UUID]:
+    ids = []
+    for number in range(count):
+        job = saved(a_job(f"job-{number}", NOW))
+        run = a_run(saved(an_occurrence(job, NOW, S.DISPATCHED)), saved(a_task(job)))
+        ids.append(saved(run).id)
+    return ids
+
+
+def ledger() -> list[dict[str, Any]]:
+    """All rows of the three tables."""
+    return [
+        {key: value for key, value in row.items() if key not in FOREIGN}
+        for model in (Occurrence, TaskRun, Attempt)
+        for row in model.objects.order_by("pk").values()
+    ]
+
+
+def both(act: Callable[[], object]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows after the general steps, and after the same steps in one statement."""
+    found = []
+    for usable in (False, True):
+        with pytest.MonkeyPatch.context() as patch, rolled_back():
+            patch.setattr(transitions, "swift_usable", lambda usable=usable: usable)
+            act()
+            found.append(ledger())
+    return found[0], found[1]
+
+
+@contextmanager
+def rolled_back() -> Iterator[None]:
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def all_begun(claims: Iterable[Claim]) -> list[Claim]:
+    return [begun for item in claims if (begun := item if item.begun else begin(item, now=LATER))]
+
+
+def reported(item: Claim, ending: Ending = Ending.SUCCESS) -> Report:
+    return Report(item.run.id, item.run.occurrence_id, item.token, Result(ending), item)
+
+
+def test_a_claim_leaves_the_same_rows(queue: object) -> None:
+    ids = bundle(3)
+    general, swift = both(lambda: claim(ids, worker="w", now=LATER))
+    assert swift == general
+    assert [row["state"] for row in swift if "position" in row] == ["claimed"] * 3
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_begun_and_completed_they_leave_the_same_rows(count: int) -> None:
+    ids = bundle(count)
+
+    def act() -> None:
+        claims = claim(ids, worker="w", now=LATER).claims
+        report([reported(item) for item in all_begun(claims)], now=LATER + timedelta(seconds=1))
+
+    general, swift = both(act)
+    assert swift == general
+    assert {row["state"] for row in swift} == {"completed", "success"}
+
+
+def test_one_whose_attempt_became_a_row_meanwhile_is_completed_like_the_others() -> None:
+    ids = bundle(2)
+
+    def act() -> None:
+        begun = all_begun(claim(ids, worker="w", now=LATER).claims)
+        record_attempts(begun[:1], now=LATER)
+        report([reported(item) for item in begun], now=LATER + timedelta(seconds=1))
+
+    general, swift = both(act)
+    assert swift == general
+    assert {row["state"] for row in swift} == {"completed", "success"}
+
+
+def test_a_claim_returns_the_same_values_as_the_rows() -> None:
+    (id_,) = bundle(1)
+    (item,) = claim([id_], worker="w", now=LATER).claims
+    row = TaskRun.objects.select_related("task", "occurrence__job").get(id=id_)
+    assert item.alone
+    for brought, stored in (
+        (item.run, row),
+        (item.run.task, row.task),
+        (item.occurrence, row.occurrence),
+        (item.occurrence.job, row.occurrence.job),
+    ):
+        for name in brought.__dict__.keys() - {"_state"}:
+            assert getattr(brought, name) == getattr(stored, name), name
+
+
+def test_a_run_with_siblings_is_not_alone_and_ends_by_itself(job: Job, task: Task, second: Task) -> None:
+    occurrence = saved(an_occurrence(job, NOW, S.DISPATCHED))
+    runs = [saved(a_run(occurrence, one)) for one in (task, second)]
+    claims = claim([run.id for run in runs], worker="w", now=LATER).claims
+    assert [item.alone for item in claims] == [False, False]
+    settled = report([reported(item) for item in all_begun(claims[:1])], now=LATER)
+    assert settled == Settled()
+    assert Occurrence.objects.get().state == S.RUNNING
+
+
+def test_a_run_with_more_attempts_than_expected_is_claimed_as_well(job: Job, task: Task) -> None:
+    run = saved(a_run(saved(an_occurrence(job, NOW, S.RUNNING)), task, attempts_made=FORESEEN))
+    for number in range(FORESEEN):
+        saved(an_attempt(run, "failed", number=number))  # type: ignore[arg-type]
+    (item,) = claim([run.id], worker="w", now=LATER).claims
+    assert (item.number, item.begun) == (FORESEEN, True)
+
+
+def test_a_bundle_whose_first_run_is_taken_claims_the_others_unbegun() -> None:
+    ids = bundle(3)
+    claim(ids[:1], worker="other", now=LATER)
+    claimed = claim(ids, worker="w", now=LATER)
+    assert [(item.run.id, item.begun) for item in claimed.claims] == [(ids[1], False), (ids[2], False)]
+    assert len(claimed.started) == 2
+
+
+def test_a_late_success_changes_nothing() -> None:
+    ids = bundle(2)
+    begun = all_begun(claim(ids, worker="w", now=LATER).claims)
+    record_attempts(begun, now=LATER)
+    transitions.cancel([ids[0]], reason="reaped", now=LATER)
+    before = ledger()
+    stale = [replace(item, token=uuid4()) for item in begun]
+    assert report([reported(item) for item in stale], now=LATER).fenced == 2
+    assert ledger() == before
+    assert report([reported(item) for item in begun], now=LATER).fenced == 1
+
+
+def test_successes_and_failures_of_one_bundle_are_each_recorded() -> None:
+    ids = bundle(3)
+    claims = claim(ids, worker="w", now=LATER).claims
+    endings = (Ending.SUCCESS, Ending.FAILED, Ending.SUCCESS)
+    reports = [reported(item, ending) for item, ending in zip(all_begun(claims), endings, strict=True)]
+    settled = report(reports, now=LATER)
+    assert [TaskRun.objects.get(id=id_).state for id_ in ids] == ["success", "retry", "success"]
+    assert len(settled.finished) == 2
+
+
+@pytest.mark.req("JOB-9")
+def test_an_occurrence_whose_job_has_hooks_is_not_finalized(declared: Registry) -> None:
+    ids = bundle(2)
+    DeclaredJob("job-1", "@hourly").on_complete(print)
+    claims = claim(ids, worker="w", now=LATER).claims
+    settled = report([reported(item) for item in all_begun(claims)], now=LATER)
+    owing = claims[1].run.occurrence_id
+    assert settled.with_hooks == (owing,)
+    assert [row.id for row in Occurrence.objects.unfinalized()] == [owing]
+
+
+@pytest.mark.req("OCC-4")
+def test_waiting_occurrences_are_admitted(job: Job, task: Task) -> None:
+    run = saved(a_run(saved(an_occurrence(job, NOW, S.DISPATCHED)), task))
+    waiting = saved(an_occurrence(job, LATER, S.QUEUED))
+    (item,) = claim([run.id], worker="w", now=LATER).claims
+    settled = report([reported(item)], now=LATER)
+    assert [TaskRun.objects.get(id=id_).occurrence_id for id_ in settled.released] == [waiting.id]
+
+
+@pytest.mark.parametrize(("count", "name"), [(1, "one"), (50, "many")])
+def test_two_statements_take_a_message_from_its_claim_to_its_end(
+    django_assert_num_queries: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch, count: int, name: str
+) -> None:
+    """Count the statements that Django does not see, when they are sent."""
+    ids = bundle(count)
+    sent: list[str] = []
+    for step in ("swift_claim_one", "swift_claim_many", "swift_complete_one", "swift_complete_many"):
+        real = getattr(transitions, step)
+
+        def counted(*args: Any, real: Any = real, step: str = step, **more: Any) -> Any:
+            sent.append(step)
+            return real(*args, **more)
+
+        monkeypatch.setattr(transitions, step, counted)
+    with django_assert_num_queries(0):
+        claims = claim(ids, worker="w", now=LATER).claims
+        report([reported(item) for item in all_begun(claims)], now=LATER)
+    assert sent == [f"swift_claim_{name}", f"swift_complete_{name}"]

@@ -1,0 +1,1 @@
+"""An app with declarations, for the tests of discovery."""

@@ -1,0 +1,85 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from punctual.jobs.models import Job, Task
+from punctual.occurrences.admission.selection import Selection, select_by_orm, select_due
+from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.states import OccurrenceState
+from tests.occurrences.factories import a_job, a_task, an_occurrence, saved
+
+pytestmark = [pytest.mark.django_db, pytest.mark.req("OCC-2", "OCC-4")]
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def make(name: str, tasks: int = 1, **columns: Any) -> Job:
+    job = saved(a_job(name, NOW - SECOND, **columns))
+    for position in reversed(range(tasks)):
+        saved(a_task(job, f"step {position}", position=position))
+    Cursor.objects.filter(job=job).update(planned_until=NOW, plan_at=NOW, starts=len(name))
+    return job
+
+
+@pytest.fixture
+def ledger() -> list[Job]:
+    """One row of every kind that admission and opening distinguish."""
+    plain, wide, empty = make("plain"), make("wide", tasks=3), make("none", tasks=0)
+    broken, odd, edited = make("broken", config={}), make("odd", tasks=2), make("edited")
+    for number, job in enumerate((plain, wide, empty, broken, edited)):
+        saved(an_occurrence(job, NOW - number * SECOND, priority=number))
+    saved(an_occurrence(plain, NOW + SECOND))  # not due
+    saved(an_occurrence(wide, NOW - 9 * SECOND, late_at=NOW))  # late
+    saved(an_occurrence(wide, NOW - 8 * SECOND, OccurrenceState.QUEUED))
+    only = [str(Task.objects.get(job=odd, position=1).id)]
+    chosen: dict[str, Any] = {
+        "overrides": {"task_timeout": "7s"},
+        "only_tasks": only,
+        "expires_at": NOW + SECOND,
+    }
+    saved(an_occurrence(odd, NOW, cause="replay", **chosen))
+    Task.objects.filter(job=broken).update(config={"queue": 7})
+    Task.objects.filter(job=odd, position=0).update(retired_at=NOW)
+    Job.objects.filter(id=plain.id).update(paused_at=NOW)
+    Cursor.objects.filter(job=edited).update(planned_until=None)
+    return [plain, wide, empty, broken, odd]
+
+
+def facts(selection: Selection) -> dict[str, Any]:
+    """A selection without `plans`, which only PostgreSQL reads; see test_foresight."""
+    return vars(selection) | {"rows": sorted(selection.rows), "plans": {}}
+
+
+@pytest.mark.postgres
+def test_sql_and_orm_select_the_same(ledger: list[Job]) -> None:
+    assert facts(select_due(NOW, 100)) == facts(select_by_orm(NOW, 100))
+
+
+def test_a_selection_holds_all_facts_about_the_due_rows(ledger: list[Job]) -> None:
+    selection = select_due(NOW, 100)
+    jobs = {job.name: str(job.id) for job in ledger}
+    assert selection.due_count == 6
+    assert {row.job for row in selection.rows} == set(jobs), "an edited job waits until it is planned anew"
+    assert selection.starts == {id_: len(name) for name, id_ in jobs.items()}
+    assert selection.broken == {jobs["broken"]}
+    assert selection.busy == {jobs["wide"]}
+    names = {job: [step.name for step in steps] for job, steps in selection.steps.items()}
+    assert names == {
+        jobs["plain"]: ["step 0"],
+        jobs["wide"]: ["step 0", "step 1", "step 2"],
+        jobs["odd"]: ["step 1"],
+    }
+
+
+def test_a_selection_is_limited_and_takes_the_earliest_first(ledger: list[Job]) -> None:
+    selection = select_due(NOW, 2)
+    assert (selection.due_count, [row.job for row in selection.rows]) == (2, ["broken"])
+
+
+def test_nothing_due_selects_nothing() -> None:
+    assert select_due(NOW, 10) == Selection()
+    assert not Occurrence.objects.exists()
+    assert connection.in_atomic_block

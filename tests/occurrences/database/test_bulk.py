@@ -1,0 +1,93 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import DataError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from punctual.jobs.models import Job
+from punctual.occurrences.database.bulk import insert_missing, update_rows
+from punctual.occurrences.models import Cursor, Occurrence
+from tests.occurrences.factories import a_job, an_occurrence, columns_of, saved
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+AWKWARD: list[dict[str, Any]] = [
+    {"reason": 'a "quoted" \\ back\\slash, {braces}', "args": {"text": 'ü "\\" {,}', "list": [1, None]}},
+    {"reason": "NULL", "expires_at": NOW + timedelta(microseconds=1), "covers": {"from": "x"}},
+    {"reason": "", "priority": -7, "execution_timeout": timedelta(days=3, microseconds=5)},
+    {"reason": "ohne\nZeile\tende", "exclusive": False, "config": {"mode": "parallel"}},
+]
+
+
+@pytest.fixture
+def job() -> Job:
+    return saved(a_job("job", NOW))
+
+
+def rows_of(job: Job) -> list[Occurrence]:
+    return [an_occurrence(job, NOW + n * SECOND, **columns) for n, columns in enumerate(AWKWARD)]
+
+
+@pytest.mark.req("OCC-2")
+def test_rows_written_together_are_the_rows_the_orm_would_have_written(job: Job) -> None:
+    made = rows_of(job)
+    for row in made:
+        saved(row)
+    expected = [columns_of(Occurrence, row.id) for row in made]
+    Occurrence.objects.all().delete()
+    insert_missing(Occurrence, map(vars, reversed(made)))
+    assert [columns_of(Occurrence, row.id) for row in made] == expected
+
+
+@pytest.mark.req("OCC-2")
+def test_rows_inserted_by_another_process_stay_as_they_are(job: Job) -> None:
+    first, second = rows_of(job)[:2]
+    saved(an_occurrence(job, NOW, reason="theirs"))
+    insert_missing(Occurrence, [vars(first), vars(second)])
+    reasons = Occurrence.objects.order_by("scheduled_for").values_list("reason", flat=True)
+    assert list(reasons) == ["theirs", "NULL"]
+
+
+def test_columns_a_row_does_not_name_have_their_default(job: Job) -> None:
+    named = {"id", "job_id", "job_version", "scheduled_for", "run_at", "exclusive", "created_at"}
+    plain = {name: value for name, value in vars(rows_of(job)[0]).items() if name in named}
+    other = vars(an_occurrence(job, NOW + SECOND, reason="known"))
+    insert_missing(Occurrence, [plain | {"execution_timeout": SECOND}, other])
+    first, second = Occurrence.objects.order_by("scheduled_for")
+    assert (first.state, first.reason, first.args, first.parent_id) == ("pending", "", {}, None)
+    assert (second.reason, second.execution_timeout) == ("known", timedelta(hours=1))
+
+
+@pytest.mark.postgres
+def test_a_text_that_is_too_long_is_refused_and_not_cut(job: Job) -> None:
+    long, short = an_occurrence(job, NOW, reason="x" * 201), an_occurrence(job, NOW + SECOND)
+    with pytest.raises(DataError), transaction.atomic():
+        insert_missing(Occurrence, [vars(long), vars(short)])
+
+
+def test_no_rows_send_no_statement() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        insert_missing(Occurrence, [])
+        update_rows([])
+    assert len(queries) == 0
+
+
+def test_an_update_of_many_writes_the_named_columns_of_each_and_no_other() -> None:
+    jobs = [saved(a_job(f"job {number}", NOW)) for number in range(3)]
+    held = list(Cursor.objects.order_by("job__name"))
+    for number, cursor in enumerate(held):
+        cursor.plan_at = NOW + number * SECOND if number else None
+        cursor.problem, cursor.starts = f'"{number}"\\', 99
+    with CaptureQueriesContext(connection) as queries:
+        update_rows(held, "plan_at", "problem")
+    assert len(queries) == 1
+    found = Cursor.objects.order_by("job__name").values_list("plan_at", "problem", "starts", "job_id")
+    assert list(found) == [
+        (None, '"0"\\', 0, jobs[0].id),
+        (NOW + SECOND, '"1"\\', 0, jobs[1].id),
+        (NOW + 2 * SECOND, '"2"\\', 0, jobs[2].id),
+    ]

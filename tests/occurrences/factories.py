@@ -1,0 +1,130 @@
+"""Build rows of the ledger, saved or unsaved, with the configuration that real ones have."""
+
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from punctual.jobs.config.cascade import merge_layers
+from punctual.jobs.config.keys import TASK_KEYS
+from punctual.jobs.ids import job_id, task_id
+from punctual.jobs.models import Job, Task
+from punctual.occurrences.admission.candidates import COLUMNS, Due
+from punctual.occurrences.database.arrays import IdText
+from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import (
+    ATTEMPT_FINAL,
+    OCCURRENCE_ACTIVE,
+    OCCURRENCE_FINAL,
+    RUN_FINAL,
+    RUN_HELD,
+    AttemptState,
+    OccurrenceState,
+    RunState,
+)
+
+LEASE = timedelta(seconds=30)
+Row = TypeVar("Row", Job, Task, Occurrence, TaskRun, Attempt)
+
+
+def a_job(name: str, now: datetime, **columns: Any) -> Job:
+    row: dict[str, Any] = {"schedule": "0 * * * *", "origin": "code", "created_at": now, "updated_at": now}
+    return Job(id=job_id(name), name=name, **row | columns)
+
+
+def a_task(job: Job, name: str = "step", **columns: Any) -> Task:
+    row: dict[str, Any] = {"function": f"nowhere.{name}", "position": 0}
+    row |= {"created_at": job.created_at, "updated_at": job.updated_at}
+    return Task(id=task_id(job.id, name), job=job, name=name, **row | columns)
+
+
+def an_occurrence(
+    job: Job, at: datetime, state: OccurrenceState = OccurrenceState.PENDING, **columns: Any
+) -> Occurrence:
+    config = merge_layers({"job": job.config | columns.pop("config", {})})
+    row: dict[str, Any] = {
+        "id": occurrence_id(job.id, at),
+        "job_version": job.version,
+        "scheduled_for": at,
+        "run_at": at,
+        "created_at": at,
+        "exclusive": config.overlap != "allow",
+        "config": config.to_json(),
+        "execution_timeout": config.execution_timeout,
+    }
+    if state in OCCURRENCE_ACTIVE:
+        row |= {"fired_at": at}
+    if state == OccurrenceState.RUNNING:
+        row |= {"started_at": at, "deadline_at": at + config.execution_timeout}
+    if state in OCCURRENCE_FINAL:
+        row |= {"finished_at": at}
+    return Occurrence(job=job, state=state, **row | columns)
+
+
+def as_due(row: Occurrence) -> Due:
+    """The facts that admission reads of a row, which need not be saved."""
+    named = zip(Due._fields, COLUMNS, strict=True)
+    names = [_name(field, column) for field, column in named]
+    values = dict(zip(Due._fields, (_value(row, name.split("__")) for name in names), strict=True))
+    return Due(**values | {"id": str(row.id), "job_id": str(row.job_id)})
+
+
+def _name(field: str, column: object) -> str:
+    if isinstance(column, str):
+        return column
+    return field if isinstance(column, IdText) else f"config__{field}"
+
+
+def _value(row: Any, path: list[str]) -> Any:
+    for name in path:
+        row = row[name] if isinstance(row, dict) else getattr(row, name)
+    return row
+
+
+def a_run(
+    occurrence: Occurrence, task: Task, state: RunState = RunState.SCHEDULED, **columns: Any
+) -> TaskRun:
+    at = occurrence.run_at
+    policy = merge_layers({"job": occurrence.config, "task": task.config | columns.pop("policy", {})})
+    row: dict[str, Any] = {
+        "id": run_id(occurrence.id, task.id),
+        "position": task.position,
+        "policy": policy.to_json(TASK_KEYS),
+        "available_at": at,
+    }
+    if state in RUN_HELD:
+        row |= {"claim_token": uuid4(), "claimed_by": "worker/1", "lease_until": at + LEASE}
+        row |= {"heartbeat_at": at}
+    if state == RunState.RUNNING:
+        row |= {"started_at": at, "attempts_made": 1}
+    if state in RUN_FINAL:
+        row |= {"finished_at": at}
+    return TaskRun(occurrence=occurrence, task=task, state=state, **row | columns)
+
+
+def an_attempt(run: TaskRun, state: AttemptState = AttemptState.RUNNING, **columns: Any) -> Attempt:
+    at = run.occurrence.run_at
+    row: dict[str, Any] = {"number": 0, "worker": "worker/1", "started_at": at}
+    if state in ATTEMPT_FINAL:
+        row |= {"finished_at": at}
+    row |= columns
+    return Attempt(id=attempt_id(run.id, row["number"]), run=run, state=state, **row)
+
+
+def saved(row: Row) -> Row:
+    row.save(force_insert=True)
+    return row
+
+
+def start_occurrence(job: Job, at: datetime, *tasks: Task, **config: Any) -> tuple[Occurrence, list[TaskRun]]:
+    """A running occurrence whose runs a worker holds, saved with their attempts."""
+    occurrence = saved(an_occurrence(job, at, OccurrenceState.RUNNING, config=config))
+    runs = [saved(a_run(occurrence, task, RunState.RUNNING)) for task in tasks]
+    for run in runs:
+        saved(an_attempt(run))
+    return occurrence, runs
+
+
+def columns_of(model: type[Occurrence] | type[TaskRun] | type[Attempt], id_: UUID) -> dict[str, Any]:
+    """All columns of a row, to compare before and after."""
+    return dict(model.objects.filter(pk=id_).values().get())
