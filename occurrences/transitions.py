@@ -1,19 +1,32 @@
-"""The only writer of a state column. Every transition is one guarded UPDATE; the row count is the answer.
+"""The only writer of a state column. Every transition is one guarded UPDATE; what it changed is the answer.
 
-A guard that matches nothing is not an error: another process was first, and its transition stands.
+A guard that matches nothing is not an error: another process was first, and its transition stands. Claim,
+ending and closing have the same steps on every database, and one engine for each kind (`engines`).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Case, F, Model, Value, When
 
-from punctual.occurrences import swift, swift_endings
-from punctual.occurrences.models import Attempt, Cause, Occurrence, Resolution, TaskRun, TaskRunQuerySet
+from punctual.occurrences.database.vendor import is_postgresql
+from punctual.occurrences.engines import portable, postgres
+from punctual.occurrences.engines.contract import (
+    ClaimedRun,
+    Closing,
+    Ended,
+    Engine,
+    OccurrenceFacts,
+    RunEnd,
+    RunFacts,
+    Take,
+)
+from punctual.occurrences.models import Attempt, Cause, Occurrence, Resolution, TaskRun
 from punctual.occurrences.states import (
+    OCCURRENCE_ACTIVE,
     RUN_HELD,
     RUN_OPEN,
     AttemptState,
@@ -27,15 +40,6 @@ Ids = Collection[UUID]
 IdsOrTexts = Ids | Collection[str]  # a beat passes texts: it never builds UUIDs from them
 RELEASED_CLAIM: dict[str, Any] = {"claim_token": None, "lease_until": None}
 
-
-# On PostgreSQL a plain success takes these, each several moves in one statement.
-swift_usable, swift_claim_one, swift_claim_many = swift.usable, swift.claim_one, swift.claim_many
-swift_complete_one, swift_complete_many = swift_endings.complete_one, swift_endings.complete_many
-swift_end_one, swift_end_many, swift_close = (
-    swift_endings.end_one,
-    swift_endings.end_many,
-    swift_endings.close,
-)
 
 # -- occurrences ---------------------------------------------------------------------------------
 
@@ -88,29 +92,14 @@ def start(ids: Ids, *, now: datetime) -> int:
     return _move(ids, OccurrenceState.RUNNING, started_at=now, deadline_at=deadline)
 
 
-def finish(
-    states: Mapping[UUID, OccurrenceState],
+def close(
+    closings: Sequence[Closing],
     *,
-    reports: Mapping[UUID, Mapping[str, Any]],
-    finalized: Ids,
     now: datetime,
-    reason: str = "",
-) -> int:
-    """End occurrences, each with its outcome and report; `finalized` have no completion hook to call."""
-    changed = 0
-    for outcome in sorted(set(states.values())):
-        ids = [id_ for id_, state in states.items() if state == outcome]
-        changed += _end(
-            ids,
-            outcome,
-            now=now,
-            reason=reason,
-            report=_per_row(Occurrence, "report", {id_: reports[id_] for id_ in ids}),
-            finalized_at=_per_row(
-                Occurrence, "finalized_at", {id_: now if id_ in finalized else None for id_ in ids}
-            ),
-        )
-    return changed
+    states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE,
+) -> dict[UUID, bool]:
+    """End locked occurrences; return those that were ended, and whether others may wait for their slots."""
+    return _engine().close(closings, states=states, now=now) if closings else {}
 
 
 def note_settle_request(ids: Ids, *, now: datetime) -> int:
@@ -137,30 +126,31 @@ def _end(ids: IdsOrTexts, target: OccurrenceState, *, now: datetime, **columns: 
 # -- task runs and their attempts ----------------------------------------------------------------
 
 
-def claim(ids: Ids, *, token: UUID, worker: str, now: datetime, lease: timedelta) -> int:
-    """Claim and start scheduled runs in one statement: a run claimed alone starts at once."""
-    rows = TaskRun.objects.filter(id__in=ids, state=RunState.SCHEDULED, available_at__lte=now)
-    return rows.update(
-        state=RunState.RUNNING,
-        claim_token=token,
-        claimed_by=worker,
-        lease_until=now + lease,
-        heartbeat_at=now,
-        started_at=now,
-        attempts_made=F("attempts_made") + 1,
-    )
+def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
+    """Claim scheduled runs and start their occurrences; with attempts given, begin the run as well."""
+    return _engine().claim(ids, take) if ids else []
 
 
-def hold(ids: Ids, *, token: UUID, worker: str, now: datetime, lease: timedelta) -> int:
-    """Claim scheduled runs for a worker that holds them in a bundle and has not started them."""
-    rows = TaskRun.objects.filter(id__in=ids, state=RunState.SCHEDULED, available_at__lte=now)
-    return rows.update(
-        state=RunState.CLAIMED,
-        claim_token=token,
-        claimed_by=worker,
-        lease_until=now + lease,
-        heartbeat_at=now,
-    )
+def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
+    """End held runs, their attempts, and occurrences without another run. A wrong token changes nothing."""
+    return _engine().end(ends, now=now)
+
+
+def step_due(ids: Collection[UUID]) -> list[UUID]:
+    """Those of the occurrences where no released run is open: the next step is due. Writes nothing."""
+    return _engine().step_due(ids) if ids else []
+
+
+def lock_occurrences(
+    ids: Collection[UUID], *, states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE
+) -> list[OccurrenceFacts]:
+    """Lock the occurrences that are in these states, in id order; their jobs are read and not locked."""
+    return _engine().lock_occurrences(ids, states) if ids else []
+
+
+def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
+    """All runs of these occurrences, by occurrence and position."""
+    return _engine().read_runs(occurrences) if occurrences else []
 
 
 def begin(times: Mapping[UUID, datetime], *, token: UUID) -> list[UUID]:
@@ -231,66 +221,6 @@ def confirm_dispatch(ids: IdsOrTexts, *, now: datetime) -> int:
     return TaskRun.objects.filter(id__any=ids, state=RunState.SCHEDULED).update(dispatched_at=now)
 
 
-def succeed(ids: Ids, *, now: datetime) -> int:
-    """End running runs as successes."""
-    return _running(ids).update(state=RunState.SUCCESS, finished_at=now, error="", **RELEASED_CLAIM)
-
-
-def retry(times: Mapping[UUID, datetime], *, errors: Mapping[UUID, str]) -> int:
-    """Let running runs wait for a retry: the wait is a time in the row, not a message with an ETA."""
-    if not times:
-        return 0
-    return _running(times.keys()).update(
-        state=RunState.RETRY,
-        available_at=_per_row(TaskRun, "available_at", times),
-        dispatched_at=None,
-        error=_per_row(TaskRun, "error", errors),
-        **RELEASED_CLAIM,
-    )
-
-
-def snooze(times: Mapping[UUID, datetime]) -> int:
-    """Let running runs wait because their tasks snoozed: the attempt is kept but does not count."""
-    if not times:
-        return 0
-    return _running(times.keys()).update(
-        state=RunState.RETRY,
-        available_at=_per_row(TaskRun, "available_at", times),
-        dispatched_at=None,
-        snoozes=F("snoozes") + 1,
-        **RELEASED_CLAIM,
-    )
-
-
-def restart(ids: Ids, *, now: datetime) -> int:
-    """Return running runs of a worker that stops, to be sent at once. The attempt does not count."""
-    if not ids:
-        return 0
-    return _running(ids).update(
-        state=RunState.SCHEDULED,
-        available_at=now,
-        dispatched_at=None,
-        snoozes=F("snoozes") + 1,
-        **RELEASED_CLAIM,
-    )
-
-
-def park(
-    errors: Mapping[UUID, str], *, fingerprints: Mapping[UUID, str] | None = None, reason: str, now: datetime
-) -> int:
-    """Park running runs as dead letters: failed and dlq in one statement, so none stays in `failed`."""
-    if not errors:
-        return 0
-    return _running(errors.keys()).update(
-        state=RunState.DLQ,
-        finished_at=now,
-        reason=reason,
-        error=_per_row(TaskRun, "error", errors),
-        fingerprint=_per_row(TaskRun, "fingerprint", fingerprints or {}),
-        **RELEASED_CLAIM,
-    )
-
-
 def resolve(ids: Ids, resolution: Resolution, *, now: datetime) -> int:
     """Record that an operator replayed or purged these dead letters. The state stays."""
     return TaskRun.objects.dead().filter(id__in=ids).update(resolved_at=now, resolution=resolution)
@@ -311,21 +241,6 @@ def reschedule(ids: Ids, *, now: datetime) -> int:
     """Schedule runs whose retry has become due."""
     rows = TaskRun.objects.filter(id__in=ids, state=RunState.RETRY, available_at__lte=now)
     return rows.update(state=RunState.SCHEDULED, dispatched_at=None)
-
-
-def fail(times: Mapping[UUID, datetime], *, errors: Mapping[UUID, str]) -> int:
-    """Fail running runs until their polling scheduler retries them, not before these times.
-
-    Beats and workers never touch a run in `failed`.
-    """
-    if not times:
-        return 0
-    return _running(times.keys()).update(
-        state=RunState.FAILED,
-        available_at=_per_row(TaskRun, "available_at", times),
-        error=_per_row(TaskRun, "error", errors),
-        **RELEASED_CLAIM,
-    )
 
 
 def reopen(ids: Ids, *, now: datetime) -> int:
@@ -361,14 +276,9 @@ def end_attempts(
     return rows.update(state=state, finished_at=now, **columns)
 
 
-def mirror(run: TaskRun, state: RunState, *, now: datetime | None = None, reason: str = "") -> None:
-    """Set the state of a run in memory as the UPDATE above set the row, so that it need not be read again."""
-    run.state, run.finished_at = state, now
-    run.reason = reason or run.reason
-
-
-def _running(ids: Ids) -> TaskRunQuerySet:
-    return TaskRun.objects.filter(id__in=ids, state=RunState.RUNNING)
+def _engine() -> Engine:
+    """The one place where the kind of database matters."""
+    return postgres if is_postgresql(connection) else portable
 
 
 def _per_row(model: type[Model], column: str, values: Mapping[UUID, Any], key: str = "id") -> Case | F:

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from punctual.occurrences import transitions
+from punctual.occurrences.engines.contract import Take
 from punctual.occurrences.states import Reason, RunState
 from punctual.polling.eligibility import Start, StartReason
 from punctual.polling.models import TaskState
@@ -63,8 +64,9 @@ def _claim(
     preempted = decision.reason is StartReason.DUE and _abandon_pending_retry(snapshot, now)
     run = _run_to_claim(snapshot, decision, now)
     token = uuid4()
-    if transitions.claim([run], token=token, worker=owner.worker, now=now, lease=lease) != 1:
+    if not transitions.claim([run], Take(token, owner.worker, now, now + lease)):
         raise _LostError
+    transitions.begin({run: now}, token=token)
     occurrence, number = open_attempt(run, worker=owner.worker, now=now)
     TaskState.objects.filter(job=snapshot.job).update(run=run)
     job = snapshot.job

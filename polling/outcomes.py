@@ -7,11 +7,14 @@ run, or an operator ended it.
 import traceback
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
 
 from punctual.occurrences import transitions
+from punctual.occurrences.engines.contract import RunEnd
+from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Occurrence, TaskRun
 from punctual.occurrences.states import AttemptState, OccurrenceState, Reason, RunState
 from punctual.polling.claims import Claim
@@ -20,6 +23,7 @@ from punctual.polling.runs import abandon_retry, close_occurrence
 
 MAX_ERROR_LENGTH = 2_000
 MAX_TRACEBACK_LENGTH = 20_000
+NO_TOKEN = UUID(int=0)  # no run has it
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,9 @@ class Failure:
     error_type: str
     error: str
     traceback: str
+
+
+NO_FAILURE = Failure("", "", "")
 
 
 def describe_failure(error: BaseException) -> Failure:
@@ -67,23 +74,53 @@ def record(claim: Claim, failure: Failure | None, *, now: datetime) -> bool:
 
 
 def _succeed(run: TaskRun, now: datetime) -> None:
-    transitions.end_attempts([run.id], AttemptState.SUCCESS, now=now)
-    transitions.succeed([run.id], now=now)
-    run.error = ""
+    _end(run, RunState.SUCCESS, now=now)
     close_occurrence(run, OccurrenceState.COMPLETED, now=now)
     _update_state(run, run_id=None, last_success_at=now, pending_retry_until=None)
 
 
 def _fail(run: TaskRun, failure: Failure, state: TaskState, now: datetime) -> None:
-    transitions.end_attempts([run.id], AttemptState.FAILED, now=now, errors={run.id: vars(failure)})
-    run.error = f"{failure.error_type}: {failure.error}"
     until = now + state.retry_delay
-    transitions.fail({run.id: until}, errors={run.id: run.error})
+    # Beats and workers never touch a run in `failed`: its scheduler retries it, not before `until`.
+    _end(run, RunState.FAILED, now=now, until=until, failure=failure)
     if state.job.removed:
         abandon_retry(run, reason=Reason.NOT_REGISTERED, now=now)
         _update_state(run, run_id=None, pending_retry_until=None)
     else:
         _update_state(run, pending_retry_until=until)
+
+
+def _end(
+    run: TaskRun,
+    state: RunState,
+    *,
+    now: datetime,
+    until: datetime | None = None,
+    failure: Failure = NO_FAILURE,
+) -> None:
+    number = run.attempts_made - 1
+    run.error = f"{failure.error_type}: {failure.error}" if failure.error_type else ""
+    end = RunEnd(
+        run=run.id,
+        occurrence=run.occurrence_id,
+        token=run.claim_token or NO_TOKEN,
+        state=state,
+        available_at=until,
+        final=state == RunState.SUCCESS,
+        snoozed=0,
+        reason=None,
+        error=run.error,
+        fingerprint=None,
+        attempt=attempt_id(run.id, number),
+        number=number,
+        started_at=run.started_at or now,
+        recorded=True,
+        attempt_state=AttemptState(state.value),
+        error_type=failure.error_type,
+        message=failure.error,
+        traceback=failure.traceback,
+    )
+    transitions.end([end], now=now)
 
 
 def _update_state(run: TaskRun, **columns: object) -> None:

@@ -4,6 +4,7 @@ Every function runs inside the caller's transaction. An occurrence is created, f
 in the same transaction, so that beats and workers never see it as pending or scheduled.
 """
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from punctual.jobs.config.cascade import job_config, task_config
 from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
+from punctual.occurrences.engines.contract import Closing
 from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
 from punctual.occurrences.models import Attempt, Cause, Occurrence, TaskRun
 from punctual.occurrences.planning.new_rows import new_occurrence
@@ -82,7 +84,8 @@ def abandon_retry(run: TaskRun, *, reason: str, now: datetime) -> None:
 def close_occurrence(run: TaskRun, outcome: OccurrenceState, *, now: datetime, reason: str = "") -> None:
     report = summary(run, outcome, reason=reason, now=now)
     owner = run.occurrence_id
-    transitions.finish({owner: outcome}, reports={owner: report}, finalized={owner}, now=now)
+    closing = Closing(owner, outcome, reason="", finalized=True, report=json.dumps(report))
+    transitions.close([closing], now=now)
 
 
 def summary(run: TaskRun, outcome: OccurrenceState, *, reason: str, now: datetime) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ from kombu import Message
 from punctual.beat import tick
 from punctual.execution.broker.messages import RUN
 from punctual.execution.broker.pace import paces
-from punctual.execution.worker.claim import Claimed, claim
+from punctual.execution.worker.claim import Claim, claim
 from punctual.execution.worker.work import settle_now, work
 from punctual.jobs.declaration.sync import Synced, sync
 from punctual.jobs.ids import job_id
@@ -104,7 +104,7 @@ class Harness:
             settle_now([UUID(argument)], clock=self.clock)
         return True
 
-    def crash_worker(self) -> Claimed:
+    def crash_worker(self) -> tuple[Claim, ...]:
         """A worker takes a message, claims its runs, and is never heard of again."""
         message = self.take()
         if message is None:

@@ -4,7 +4,7 @@ A run that has not started is never started. The function of a run that has star
 second: the supervisor of its worker sees that the claim is gone.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -12,10 +12,11 @@ from django.db import transaction
 
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.hooks import request_hooks
-from punctual.execution.ending.settle import Settled, close, lock_occurrences, read_runs, roll_up
+from punctual.execution.ending.settle import Settled, canceled_facts, close, roll_up
 from punctual.occurrences import transitions
+from punctual.occurrences.engines.contract import RunFacts
 from punctual.occurrences.models import TaskRun
-from punctual.occurrences.states import OCCURRENCE_OPEN, RUN_OPEN, OccurrenceState, RunState
+from punctual.occurrences.states import OCCURRENCE_OPEN, OccurrenceState
 
 
 def cancel(
@@ -27,24 +28,19 @@ def cancel(
 ) -> Settled:
     """End the occurrences that are open; one that ended meanwhile keeps its outcome."""
     with transaction.atomic():
-        rows = lock_occurrences(occurrence_ids, states=OCCURRENCE_OPEN)
-        runs = read_runs(rows)
-        _cancel(runs, reason=reason, now=now)
-        return close(
-            [(row, [run for run in runs if run.occurrence_id == row.id], outcome) for row in rows],
-            now=now,
-            reason=reason,
-        )
+        rows = transitions.lock_occurrences(occurrence_ids, states=OCCURRENCE_OPEN)
+        runs = _cancel(transitions.read_runs([row.id for row in rows]), None, reason=reason, now=now)
+        closed = [(row, [run for run in runs if run.occurrence_id == row.id], outcome) for row in rows]
+        return close(closed, now=now, reason=reason, states=OCCURRENCE_OPEN)
 
 
 def cancel_runs(run_ids: Collection[UUID], *, reason: str, now: datetime) -> Settled:
     """Cancel single runs; their occurrences go on with the other runs."""
     owners = TaskRun.objects.filter(id__in=run_ids).values_list("occurrence_id", flat=True)
     with transaction.atomic():
-        rows = lock_occurrences(set(owners))
-        runs = read_runs(rows)
-        _cancel([run for run in runs if run.id in run_ids], reason=reason, now=now)
-        return roll_up(rows, runs, now=now)
+        rows = transitions.lock_occurrences(set(owners))
+        runs = transitions.read_runs([row.id for row in rows])
+        return roll_up(rows, _cancel(runs, run_ids, reason=reason, now=now), now=now)
 
 
 def cancel_now(
@@ -61,8 +57,10 @@ def cancel_now(
     return len(finished)
 
 
-def _cancel(runs: Iterable[TaskRun], *, reason: str, now: datetime) -> None:
-    open_runs = [run for run in runs if run.state in RUN_OPEN]
-    transitions.cancel([run.id for run in open_runs], reason=reason, now=now)
-    for run in open_runs:
-        transitions.mirror(run, RunState.CANCELED, now=now, reason=reason)
+def _cancel(
+    runs: Sequence[RunFacts], chosen: Collection[UUID] | None, *, reason: str, now: datetime
+) -> list[RunFacts]:
+    """Cancel open runs, all or the chosen ones; return all runs as they are afterwards."""
+    canceled = {run.id for run in runs if run.open and (chosen is None or run.id in chosen)}
+    transitions.cancel(canceled, reason=reason, now=now)
+    return [canceled_facts(run, reason, now) if run.id in canceled else run for run in runs]

@@ -1,11 +1,17 @@
-"""Write the results of attempts together with the roll-up of their occurrences, in one transaction.
+"""Write the results of attempts, and take the next step of their occurrences.
+
+One statement ends the runs of a report and their attempts, whatever the outcomes, and closes the occurrences
+that have no other run. A run with neighbours ends first and looks afterwards whether a step is due: most are
+not the last. Only a final failure locks its occurrence beforehand, because it cancels its neighbours.
 
 A result whose token is no longer the run's changes nothing: the lease expired, or the run was canceled, and
 what happened since stands.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,12 +30,17 @@ from punctual.execution.ending.outcome import (
     Wait,
     decide,
 )
-from punctual.execution.ending.settle import Settled, combine, lock_occurrences, read_runs, roll_up
-from punctual.execution.ending.successes import Success, succeed
-from punctual.execution.worker.claim import Claim, record_attempts
+from punctual.execution.ending.settle import Settled, admit_after, combine, note_finished, settle
+from punctual.execution.ending.steps import next_step
+from punctual.execution.ending.summary import summary
+from punctual.execution.worker.claim import Begun, Claim, record_attempts
 from punctual.jobs.config.retry import Retry
+from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event, emit
+from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
+from punctual.occurrences.engines.contract import ClaimedRun, RunEnd, RunFacts
+from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import AttemptState, RunState
 
@@ -44,137 +55,210 @@ ATTEMPT_STATES = {
     Ending.RELEASED: AttemptState.RELEASED,
     Ending.UNSURE: AttemptState.LOST,
 }
+MAX_REASON_LENGTH = 200
 
 
 @dataclass(frozen=True)
 class Report:
-    """One attempt's result, with the token its claim was given."""
+    """One attempt's result, with the claim it was made under."""
 
-    run_id: UUID
+    begun: Begun
     occurrence_id: UUID
-    token: UUID
+    task: str
+    policy: Mapping[str, Any]
+    snoozes: int
     result: Result
-    claim: Claim | None = None  # None if only its row is known
+    recorded: bool = True  # the attempt is a row
+    alone: ClaimedRun | None = None  # the run, if it is known to be the only one of its occurrence
+
+
+def report_of_claim(claim: Claim, result: Result) -> Report:
+    run = claim.run
+    return Report(
+        claim.begun,
+        run.occurrence.id,
+        run.task,
+        run.policy,
+        run.snoozes,
+        result,
+        claim.recorded,
+        run if run.alone else None,
+    )
+
+
+def report_of_row(run: TaskRun, token: UUID, result: Result) -> Report:
+    """For a process that is gone: only its rows are known.
+
+    Of an attempt that is not a row yet, only the time of the claim is known.
+    """
+    recorded = run.state == RunState.RUNNING
+    started_at = (run.started_at if recorded else run.heartbeat_at) or run.occurrence.run_at
+    begun = Begun(run.id, run.attempts_made - recorded, token, run.claimed_by, started_at)
+    return Report(begun, run.occurrence_id, run.task.name, run.policy, run.snoozes, result, recorded)
 
 
 class FencedError(Exception):
     """The claim was lost: the effects of a transactional task must be rolled back."""
 
 
-def report(reports: Sequence[Report], *, now: datetime, strict: bool = False) -> Settled:
-    """Write results and roll up. `strict` raises FencedError instead of ignoring a late result."""
-    plain = _plain(reports) if not strict and transitions.swift_usable() else {}
-    if plain:
-        ended = succeed([*plain.values()], now=now)
-        others = [item for item in reports if item.run_id not in plain]
-        return combine(ended, report(others, now=now)) if others else ended
-    with transaction.atomic():
-        occurrences = lock_occurrences({item.occurrence_id for item in reports})
-        _record_attempts([item.claim for item in reports if item.claim], now)
-        runs = read_runs(occurrences)
-        valid = _unfenced(reports, runs)
-        fenced = len(reports) - len(valid)
-        if fenced and strict:
-            raise FencedError
-        restarted = _write(valid, now)
-        settled = roll_up(occurrences, runs, now=now)
-    if fenced:
-        emit(Event.ATTEMPT_FENCED, count=fenced)
-    return replace(settled, fenced=fenced, released=(*restarted, *settled.released))
+@dataclass(frozen=True)
+class EndedRuns:
+    """What was written, and what is left to do after the commit."""
+
+    settled: Settled = Settled()
+    occurrences: Collection[UUID] = ()  # where a next step may be due
+    awaited: Sequence[ClaimedRun] = ()  # closed with their occurrences, for whose slots others may wait
+    lost: Sequence[Begun] = field(default_factory=list)  # begun, not recorded, and no longer held
 
 
-def _plain(reports: Sequence[Report]) -> dict[UUID, Success]:
-    """Successes, where there is nothing to decide."""
-    return {
-        item.run_id: Success(item.claim, item.result.log)
-        for item in reports
-        if item.claim and item.result.ending is Ending.SUCCESS
-    }
+def report(reports: Sequence[Report], *, now: datetime) -> Settled:
+    return take_next_steps(end_runs(reports, now=now), now=now)
 
 
-def _record_attempts(claims: Sequence[Claim], now: datetime) -> None:
-    if unrecorded := [item for item in claims if not item.recorded]:
-        record_attempts(unrecorded, now=now)
+def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) -> EndedRuns:
+    """Write results. `strict` raises FencedError instead of ignoring a late result."""
+    outcomes = [_decide(item, now) for item in reports]
+    ends = [_run_end(item, outcome, now) for item, outcome in zip(reports, outcomes, strict=True)]
+    failed = {end.occurrence for end in ends if end.state is RunState.DLQ and end.outcome is None}
+    with transaction.atomic() if failed else nullcontext():
+        transitions.lock_occurrences(failed)
+        ended = transitions.end(ends, now=now)
+        settled = settle(failed, now=now) if failed else Settled()
+    late = [item for item in reports if item.begun.run not in ended.runs]
+    if late and strict:
+        raise FencedError
+    _emit_events([item for item in reports if item.begun.run in ended.runs], len(late))
+    closed = [item.alone for item in reports if item.alone and item.occurrence_id in ended.closed]
+    owing = [run.occurrence.id for run in closed if registry.has_complete_hooks(run.occurrence.job)]
+    for run in closed:
+        note_finished(run.occurrence, next(end.outcome for end in ends if end.run == run.id))
+    restarted = [end.run for end in ends if end.state is RunState.SCHEDULED and end.run in ended.runs]
+    own = Settled(tuple(restarted), tuple(run.occurrence.id for run in closed), len(late), tuple(owing))
+    # Also those of late results: this may be the second try of a report whose connection broke.
+    open_ = {item.occurrence_id for item in reports} - failed - ended.closed.keys()
+    return EndedRuns(
+        combine(own, settled),
+        open_ - {end.occurrence for end in ends if not end.final and end.run in ended.runs},
+        [run for run in closed if ended.closed[run.occurrence.id]],
+        [item.begun for item in late if not item.recorded],
+    )
 
 
-def _unfenced(reports: Sequence[Report], runs: list[TaskRun]) -> dict[TaskRun, Result]:
-    running = {run.id: run for run in runs if run.state == RunState.RUNNING}
-    return {
-        running[item.run_id]: item.result
-        for item in reports
-        if item.run_id in running and running[item.run_id].claim_token == item.token
-    }
+def take_next_steps(ended: EndedRuns, *, now: datetime) -> Settled:
+    """Call after the commit of the end: of two runs that end last, the later one sees the other."""
+    settled = ended.settled
+    if due := transitions.step_due(ended.occurrences):
+        settled = combine(settled, settle(due, now=now))
+    if ended.awaited:
+        released = admit_after([run.occurrence for run in ended.awaited], now=now)
+        settled = replace(settled, released=(*settled.released, *released))
+    if ended.lost:
+        with transaction.atomic():
+            record_attempts(ended.lost, now=now)
+    return settled
 
 
-def _write(results: Mapping[TaskRun, Result], now: datetime) -> list[UUID]:
-    """Write the outcomes, and return the runs to be sent again at once."""
-    outcomes = {run: _decide(run, result, now) for run, result in results.items()}
-    _write_attempts(results, now)
-    transitions.succeed([run.id for run in _of_kind(outcomes, Succeed)], now=now)
-    waits = _of_kind(outcomes, Wait)
-    errors = {run.id: _error_line(results[run]) for run in results}
-    snoozed = {run for run in waits if results[run].ending is Ending.SNOOZED}
-    transitions.snooze({run.id: waits[run].at for run in snoozed})
-    retried = {run.id: waits[run].at for run in waits if run not in snoozed}
-    transitions.retry(retried, errors={id_: errors[id_] for id_ in retried})
-    for reason in sorted({item.reason for item in _of_kind(outcomes, Exhaust).values()}):
-        runs = [run for run, item in _of_kind(outcomes, Exhaust).items() if item.reason == reason]
-        fingerprints = {run.id: fingerprint(results[run]) for run in runs}
-        transitions.park(
-            {run.id: errors[run.id] for run in runs}, fingerprints=fingerprints, reason=reason, now=now
-        )
-    stops = {run.id: stop.reason[:200] for run, stop in _of_kind(outcomes, Stop).items()}
-    for reason in sorted(set(stops.values())):
-        transitions.cancel(
-            [id_ for id_, stop_reason in stops.items() if stop_reason == reason], reason=reason, now=now
-        )
-    restarted = [run.id for run in _of_kind(outcomes, Restart)]
-    transitions.restart(restarted, now=now)
-    for run, outcome in outcomes.items():
-        _mirror(run, outcome, results[run], now)
-    return restarted
+def _decide(item: Report, now: datetime) -> Outcome:
+    if item.result.ending is Ending.SUCCESS:
+        return Succeed()
+    failures = item.begun.number + 1 - item.snoozes
+    retry = Retry.load(item.policy["retry"])
+    return decide(item.result, retry, failures=failures, seed=item.begun.run, now=now)
 
 
-def _decide(run: TaskRun, result: Result, now: datetime) -> Outcome:
-    retry = Retry.load(run.policy["retry"])
-    return decide(result, retry, failures=run.attempts_made - run.snoozes, seed=run.id, now=now)
+def _run_end(item: Report, outcome: Outcome, now: datetime) -> RunEnd:
+    result, begun = item.result, item.begun
+    values = _run_values(result, outcome, now)
+    return RunEnd(
+        begun.run,
+        item.occurrence_id,
+        begun.token,
+        **values,
+        attempt=attempt_id(begun.run, begun.number),
+        number=begun.number,
+        started_at=begun.started_at,
+        recorded=item.recorded,
+        attempt_state=ATTEMPT_STATES[result.ending],
+        error_type=result.error_type,
+        message=result.error if result.error_type else "",
+        traceback=result.traceback,
+        log=result.log,
+        **_closing(item, values, now),
+    )
 
 
-def _write_attempts(results: Mapping[TaskRun, Result], now: datetime) -> None:
-    for ending in sorted({result.ending for result in results.values()}):
-        group = {run.id: result for run, result in results.items() if result.ending is ending}
-        failed = {id_: result for id_, result in group.items() if result.error_type}
-        errors = {
-            id_: {"error_type": item.error_type, "error": item.error, "traceback": item.traceback}
-            for id_, item in failed.items()
-        }
-        logs = {id_: result.log for id_, result in group.items() if result.log}
-        transitions.end_attempts(list(group), ATTEMPT_STATES[ending], now=now, errors=errors, logs=logs)
-    for run, result in results.items():
-        if result.error_type:
-            ids = {"task": run.task.name, "run": run.display_id, "attempt": run.attempts_made - 1}
-            emit(Event.ATTEMPT_FAILED, **ids, ending=result.ending, error=_error_line(result))
-
-
-def _of_kind(outcomes: Mapping[TaskRun, Outcome], kind: type[Any]) -> dict[TaskRun, Any]:
-    return {run: outcome for run, outcome in outcomes.items() if isinstance(outcome, kind)}
-
-
-def _mirror(run: TaskRun, outcome: Outcome, result: Result, now: datetime) -> None:
-    """Set the fields of the run as the UPDATE left them, so that the roll-up need not read it again."""
-    run.error = _error_line(result)
+def _run_values(result: Result, outcome: Outcome, now: datetime) -> dict[str, Any]:
+    """The new columns of the run; None: as they are."""
+    values: dict[str, Any] = dict.fromkeys(("available_at", "reason", "error", "fingerprint"))
+    line = error_line(result)
     match outcome:
         case Succeed():
-            transitions.mirror(run, RunState.SUCCESS, now=now)
-        case Wait():
-            transitions.mirror(run, RunState.RETRY)
+            return values | {"state": RunState.SUCCESS, "final": True, "snoozed": 0, "error": ""}
+        case Wait(at):
+            snoozed = result.ending is Ending.SNOOZED
+            error = None if snoozed else line
+            return values | {
+                "state": RunState.RETRY,
+                "final": False,
+                "snoozed": int(snoozed),
+                "available_at": at,
+                "error": error,
+            }
         case Restart():
-            transitions.mirror(run, RunState.SCHEDULED)
+            return values | {
+                "state": RunState.SCHEDULED,
+                "final": False,
+                "snoozed": 1,
+                "available_at": now,
+            }
         case Exhaust(reason):
-            transitions.mirror(run, RunState.DLQ, now=now, reason=reason)
+            print_ = fingerprint(result)
+            values |= {"state": RunState.DLQ, "reason": reason, "fingerprint": print_}
         case Stop(reason):
-            transitions.mirror(run, RunState.CANCELED, now=now, reason=reason)
+            values |= {"state": RunState.CANCELED, "reason": reason[:MAX_REASON_LENGTH]}
+    return values | {"final": True, "snoozed": 0, "error": line}
 
 
-def _error_line(result: Result) -> str:
+def _closing(item: Report, values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """How the occurrence of a run without neighbours ends."""
+    run = item.alone
+    if run is None or not values["final"]:
+        return {}
+    facts = RunFacts(
+        run.id,
+        item.occurrence_id,
+        run.task,
+        run.position,
+        values["state"],
+        values["reason"] or run.reason,
+        run.policy,
+        item.begun.number + 1,
+        item.begun.started_at,
+        now,
+        values["error"],
+    )
+    outcome = next_step([facts]).outcome
+    if outcome is None:
+        return {}
+    return {
+        "outcome": outcome,
+        "finalized": not registry.has_complete_hooks(run.occurrence.job),
+        "report": json.dumps(summary(run.occurrence, [facts], outcome, now)),
+    }
+
+
+def _emit_events(written: Sequence[Report], fenced: int) -> None:
+    for item in written:
+        if item.result.error_type:
+            ids = {
+                "task": item.task,
+                "run": format_id("run", item.begun.run),
+                "attempt": item.begun.number,
+            }
+            emit(Event.ATTEMPT_FAILED, **ids, ending=item.result.ending, error=error_line(item.result))
+    if fenced:
+        emit(Event.ATTEMPT_FENCED, count=fenced)
+
+
+def error_line(result: Result) -> str:
     return f"{result.error_type}: {result.error}" if result.error_type else result.error

@@ -4,28 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from punctual.jobs.config.choices import FailureStrategy
+from punctual.occurrences.engines.contract import RunFacts
 from punctual.occurrences.states import OccurrenceState, RunState
 
 FAILED = (RunState.DLQ, RunState.FAILED)
-
-
-@dataclass(frozen=True)
-class RunFacts:
-    id: UUID
-    position: int
-    state: RunState
-    held_back: bool  # waits for its predecessors
-    strategy: FailureStrategy
-
-    @property
-    def open(self) -> bool:
-        return self.state not in (RunState.SUCCESS, RunState.DLQ, RunState.CANCELED)
-
-    @property
-    def tolerant(self) -> bool:
-        """Its failure cancels no other run, and no other failure cancels it: clean-up work."""
-        return self.strategy is FailureStrategy.CONTINUE
 
 
 @dataclass(frozen=True)

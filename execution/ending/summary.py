@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.engines.contract import OccurrenceFacts, RunFacts
 from punctual.occurrences.states import OccurrenceState
 
 
 def summary(
-    occurrence: Occurrence, runs: Sequence[TaskRun], outcome: OccurrenceState, now: datetime
+    occurrence: OccurrenceFacts, runs: Sequence[RunFacts], outcome: OccurrenceState, now: datetime
 ) -> dict[str, Any]:
     return {
         "occurrence": occurrence.display_id,
-        "job": occurrence.job.name,
+        "job": occurrence.job,
         "job_version": occurrence.job_version,
         "cause": str(occurrence.cause),
         "scheduled_for": occurrence.scheduled_for.isoformat(),
@@ -27,9 +27,9 @@ def summary(
     }
 
 
-def _task(run: TaskRun) -> dict[str, Any]:
+def _task(run: RunFacts) -> dict[str, Any]:
     return {
-        "task": run.task.name,
+        "task": run.task,
         "status": str(run.state),
         "failure_strategy": run.policy.get("failure_strategy"),
         "attempts": run.attempts_made,

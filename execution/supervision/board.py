@@ -36,13 +36,22 @@ NOTICE = struct.Struct("<QB")  # serial, cause
 INTERRUPT = struct.Struct("<QB")  # serial, cause
 TEXT = struct.Struct("<QI")  # serial, length; then the text
 BEGUN = struct.Struct("<16sI")  # token, count; then the runs that have begun under it, in order
-FACTS_AT, NOTICE_AT, INTERRUPT_AT, PROGRESS_AT, LOG_AT, BEGUN_AT = 0, 128, 160, 192, 2048, 8192
+ENTRY = struct.Struct("<16sB")  # a run that has begun; 1 once it has succeeded
+FACTS_AT, NOTICE_AT, INTERRUPT_AT, RELIEVED_AT, PROGRESS_AT, LOG_AT, BEGUN_AT = (
+    0,
+    128,
+    160,
+    176,
+    192,
+    2048,
+    8192,
+)
 HEAD = struct.Struct("<IB")  # the supervisor's process, whether the worker is stopping
 HEAD_AT = SLOTS + SLOTS * SLOT_BYTES
 IDLE, RUNNING, REPORTING = range(3)
 MAX_PROGRESS_BYTES = LOG_AT - PROGRESS_AT - TEXT.size
 MAX_LOG_BYTES = BEGUN_AT - LOG_AT - TEXT.size
-MAX_BEGUN = (SLOT_BYTES - BEGUN_AT - BEGUN.size) // 16  # several times what a message carries
+MAX_BEGUN = (SLOT_BYTES - BEGUN_AT - BEGUN.size) // ENTRY.size  # several times what a message carries
 
 
 class StopCause(IntEnum):
@@ -97,9 +106,22 @@ class Slot:
         if stored != token:
             count = 0
             BEGUN.pack_into(self._memory, start, token, 0)
-        place = start + BEGUN.size + 16 * min(count, MAX_BEGUN - 1)
-        self._memory[place : place + 16] = run
+        place = start + BEGUN.size + ENTRY.size * min(count, MAX_BEGUN - 1)
+        ENTRY.pack_into(self._memory, place, run, 0)
         BEGUN.pack_into(self._memory, start, token, min(count + 1, MAX_BEGUN))
+
+    def succeeded(self) -> None:
+        """The run that began last is a success with nothing to add: the supervisor may report it."""
+        start = self._start + BEGUN_AT
+        _, count = BEGUN.unpack_from(self._memory, start)
+        place = start + BEGUN.size + ENTRY.size * (count - 1)
+        run, _ = ENTRY.unpack_from(self._memory, place)
+        ENTRY.pack_into(self._memory, place, run, 1)
+
+    def is_relieved(self, token: UUID) -> bool:
+        """Whether the supervisor has reported the successes of this bundle and handed back the rest."""
+        start = self._start + RELIEVED_AT
+        return self._memory[start : start + 16] == token.bytes
 
     def returned(self) -> None:
         """The function has returned, its result is not a row yet: no time limit applies any more."""
@@ -157,15 +179,18 @@ class Slot:
         running = self._memory[self.number] == RUNNING
         return Facts(self.number, pid, serial, *ids, since, limit, running)
 
-    def begun(self, token: UUID) -> tuple[UUID, ...]:
-        """The runs that have begun under this token, in order."""
+    def begun(self, token: UUID) -> dict[UUID, bool]:
+        """The runs that have begun under this token, in order, and whether each has succeeded."""
         start = self._start + BEGUN_AT
         stored, count = BEGUN.unpack_from(self._memory, start)
         if stored != token.bytes:
-            return ()
+            return {}
         first = start + BEGUN.size
-        places = range(first, first + 16 * count, 16)
-        return tuple(UUID(bytes=bytes(self._memory[place : place + 16])) for place in places)
+        entries = ENTRY.iter_unpack(self._memory[first : first + ENTRY.size * count])
+        return {UUID(bytes=run): bool(done) for run, done in entries}
+
+    def relieve(self, token: UUID) -> None:
+        self._memory[self._start + RELIEVED_AT : self._start + RELIEVED_AT + 16] = token.bytes
 
     def notify(self, serial: int, cause: StopCause) -> None:
         NOTICE.pack_into(self._memory, self._start + NOTICE_AT, serial, cause)

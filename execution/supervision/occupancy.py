@@ -55,7 +55,7 @@ def occupy(claim: Claim) -> Iterator[SlotChannel]:
     slot = board.own_slot()
     slot.begin(
         run_id=claim.run.id,
-        occurrence_id=claim.run.occurrence_id,
+        occurrence_id=claim.run.occurrence.id,
         token=claim.token,
         limit=duration(claim.run.policy["task_timeout"]).total_seconds(),
         pid=os.getpid(),

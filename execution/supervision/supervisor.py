@@ -13,10 +13,10 @@ If a supervisor dies, the leases it no longer renews expire, and the reaper take
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from uuid import UUID
 
@@ -24,12 +24,12 @@ from punctual.conf import Settings
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.report import Report, report, report_of_row
 from punctual.execution.ending.settle import Settled
 from punctual.execution.supervision.board import INTERRUPT_SIGNAL, Board, Facts, StopCause
 from punctual.execution.supervision.prefetch import Prefetch
+from punctual.execution.supervision.relief import RELIEVE_AFTER, SlowBundle, relieve
 from punctual.execution.supervision.verdict import Verdict, WatchedAttempt, ending, stop_times, verdict
-from punctual.execution.worker.claim import Claim
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
@@ -51,6 +51,7 @@ class Supervised:
     killed: int = 0
     ended: int = 0
     passed_on: int = 0
+    relieved: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class LostAttempt:
     process_gone: bool  # then the other runs it had claimed are lost as well
     result: Result | None  # None: recorded already
     bundle_result: Result  # for the other runs of its bundle that had begun and were not reported
-    begun: tuple[UUID, ...] = ()  # runs of its bundle, itself included
+    begun: Mapping[UUID, bool] = field(default_factory=dict)  # runs of its bundle; True: has succeeded
 
 
 @dataclass
@@ -87,7 +88,9 @@ class Supervisor:
         self._abandon(_serials(verdicts, Verdict.ABANDON))
         self._remove_dead(_serials(verdicts, Verdict.GONE))
         passed_on = self.prefetch.run_once(at=at, clock=clock, stopping=self.stopping)
-        done = replace(done, ended=self._report_lost(clock), passed_on=passed_on)
+        done = replace(
+            done, ended=self._report_lost(clock), passed_on=passed_on, relieved=self._relieve(at, clock)
+        )
         if at - self.ledger_read < LEDGER_INTERVAL or not (attempts := self._long_running(at)):
             return done
         self.ledger_read = at
@@ -176,12 +179,32 @@ class Supervisor:
             transitions.hand_back(ids, token=token, now=clock())
         self.lost = self.lost[len(lost) :]
         for item in reports:
-            run, result = format_id("run", item.run_id), item.result
+            run, result = format_id("run", item.begun.run), item.result
             emit(Event.ATTEMPT_ENDED, run=run, ending=result.ending, how=result.error)
         sent = [*settled.released, *chain.from_iterable(unbegun.values())]
         dispatch(sent, now=clock(), chords=False, bundles=False)
         request_hooks(settled.finished)  # hooks are user code: a process of the pool calls them
         return len(reports) - settled.fenced
+
+    def _relieve(self, at: float, clock: Clock) -> int:
+        """Relieve each bundle once; the flag is set when that has succeeded."""
+        slow = [
+            attempt
+            for attempt in self.watched.values()
+            if attempt.facts.running and not attempt.relieved and at - attempt.facts.since >= RELIEVE_AFTER
+        ]
+        if not slow:
+            return 0
+        relieved = relieve([self._bundle(attempt, at) for attempt in slow], now=clock())
+        for attempt in slow:
+            self.board[attempt.facts.slot].relieve(attempt.facts.token)
+            self.watched[attempt.facts.serial] = replace(attempt, relieved=True)
+        return relieved
+
+    def _bundle(self, attempt: WatchedAttempt, at: float) -> SlowBundle:
+        facts = attempt.facts
+        begun = self.board[facts.slot].begun(facts.token)
+        return SlowBundle(facts.token, facts.run_id, timedelta(seconds=at - facts.since), begun)
 
     def _notify_canceled(self, attempts: Iterable[WatchedAttempt], at: float) -> int:
         current = {
@@ -231,26 +254,21 @@ def _read_lost(lost: Iterable[LostAttempt]) -> tuple[list[Report], dict[UUID, li
     by_token = {attempt.facts.token: attempt for attempt in lost}
     reports: list[Report] = []
     unbegun = defaultdict(list)
-    for run in TaskRun.objects.filter(claim_token__in=by_token, state__in=RUN_HELD):
+    held = TaskRun.objects.filter(claim_token__in=by_token, state__in=RUN_HELD)
+    for run in held.select_related("task", "occurrence"):
         attempt = by_token[run.claim_token or UUID(int=0)]
         was_running = run.id == attempt.facts.run_id
-        unrecorded = run.state == RunState.CLAIMED
-        if unrecorded and run.id not in attempt.begun:
+        if run.state == RunState.CLAIMED and run.id not in attempt.begun:
             if attempt.process_gone:
                 unbegun[attempt.facts.token].append(run.id)
         elif was_running or attempt.process_gone:
+            succeeded = attempt.begun.get(run.id) and not was_running
             result = attempt.result if was_running else attempt.bundle_result
+            if succeeded:
+                result = Result(Ending.SUCCESS)
             if result is not None:
-                reports.append(_report(run, attempt.facts.token, result, unrecorded=unrecorded))
+                reports.append(report_of_row(run, attempt.facts.token, result))
     return reports, unbegun
-
-
-def _report(run: TaskRun, token: UUID, result: Result, *, unrecorded: bool) -> Report:
-    """Of an attempt that is not a row yet, only the time of the claim is known."""
-    if unrecorded:
-        run.started_at = run.heartbeat_at
-    claim = Claim(run, token, run.attempts_made, recorded=False) if unrecorded else None
-    return Report(run.id, run.occurrence_id, token, result, claim)
 
 
 def exit_status(pid: int) -> str | None:

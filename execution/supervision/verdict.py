@@ -27,6 +27,7 @@ class WatchedAttempt:
     interrupted: bool = False
     killed: bool = False
     abandoned: bool = False
+    relieved: bool = False  # of the other runs of its bundle
 
     @property
     def given_up(self) -> bool:

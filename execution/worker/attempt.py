@@ -27,43 +27,43 @@ from punctual.jobs.errors import Cancel, HandBack, NonRetryable, RetryAfter, Sno
 from punctual.jobs.events import IdsAdapter
 from punctual.jobs.ids import format_id
 from punctual.jobs.redaction import redact_text
-from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.engines.contract import ClaimedRun
+from punctual.occurrences.models import TaskRun
 
 MAX_ERROR_LENGTH = 2_000
 MAX_TRACEBACK_LENGTH = 20_000
 
 
 def build_context(claim: Claim, channel: Channel) -> Context:
-    run, occurrence = claim.run, claim.occurrence
-    name = f"punctual.task.{occurrence.job.name}.{run.task.name}"
+    run, occurrence = claim.run, claim.run.occurrence
     ids = log_ids(claim)
     return Context(
-        job=occurrence.job.name,
-        task=run.task.name,
+        job=occurrence.job,
+        task=run.task,
         occurrence_id=ids["occurrence"],
         run_id=ids["run"],
         attempt_id=format_id("attempt", claim.attempt_id),
         attempt=claim.number,
         scheduled_for=occurrence.scheduled_for,
-        run_at=occurrence.run_at,
-        started_at=claim.began_at,
-        deadline=occurrence.deadline_at,
-        metadata=occurrence.job.metadata,
-        args=occurrence.args,
-        logger=IdsAdapter(logging.getLogger(name), ids),
+        run_at=run.run_at,
+        started_at=claim.started_at,
+        deadline=run.deadline_at,
+        metadata=run.metadata,
+        args=run.args,
+        logger=IdsAdapter(logging.getLogger(f"punctual.task.{occurrence.job}.{run.task}"), ids),
         cause=occurrence.cause,
-        **_covered_span(occurrence.covers),
+        **_covered_span(run.covers),
         channel=channel,
-        read_previous_run=partial(previous_run, run, occurrence),
+        read_previous_run=partial(previous_run, run),
     )
 
 
-def previous_run(run: TaskRun, occurrence: Occurrence) -> PreviousRun | None:
+def previous_run(run: ClaimedRun) -> PreviousRun | None:
     """The run of the same task in the job's occurrence before this one, for `ctx.previous_run`."""
     earlier = TaskRun.objects.filter(
         task=run.task_id,
-        occurrence__job=occurrence.job_id,
-        occurrence__scheduled_for__lt=occurrence.scheduled_for,
+        occurrence__job=run.occurrence.job_id,
+        occurrence__scheduled_for__lt=run.occurrence.scheduled_for,
     )
     row = earlier.select_related("occurrence").order_by("-occurrence__scheduled_for", "-id").first()
     if row is None:
@@ -78,11 +78,11 @@ def previous_run(run: TaskRun, occurrence: Occurrence) -> PreviousRun | None:
 
 def log_ids(claim: Claim) -> dict[str, Any]:
     """The ids that every log line of the attempt carries."""
-    run, occurrence = claim.run, claim.occurrence
+    run = claim.run
     return {
-        "job": occurrence.job.name,
-        "task": run.task.name,
-        "occurrence": occurrence.display_id,
+        "job": run.occurrence.job,
+        "task": run.task,
+        "occurrence": run.occurrence.display_id,
         "run": run.display_id,
         "attempt": claim.number,
     }
@@ -107,9 +107,9 @@ def perform(claim: Claim, channel: Channel) -> Result:
 
 
 def _call_function(claim: Claim, channel: Channel) -> Result:
-    function = registry.function(claim.run.task.function)
+    function = registry.function(claim.run.function)
     if function is None:
-        message = f"no code registers the function {claim.run.task.function!r}"
+        message = f"no code registers the function {claim.run.function!r}"
         return Result(Ending.FAILED, error_type="Unresolved", error=message)
     try:
         try:

@@ -6,128 +6,127 @@ or as soon as one of them takes long (`record_attempts`). Until then the worker'
 runs have begun, in case the process dies. If the whole worker dies, each run of the bundle may have begun,
 and its attempt says so.
 
-Everything happens in one transaction. The occurrence is written before its runs, as in every other step, to
-avoid a deadlock between a claim and a report of the same occurrence. If nothing can be claimed, the message
-was resent or is outdated, and it is ignored silently.
+If nothing can be claimed, the message was resent or is outdated, and it is ignored silently.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from django.db import transaction
-
-from punctual.execution.worker import swiftly
 from punctual.occurrences import transitions
+from punctual.occurrences.engines.contract import ClaimedRun, Take
 from punctual.occurrences.ids import attempt_id
-from punctual.occurrences.models import Attempt, Occurrence, TaskRun
-from punctual.occurrences.states import OCCURRENCE_ACTIVE, AttemptState, OccurrenceState, RunState
+from punctual.occurrences.models import Attempt, Occurrence
+from punctual.occurrences.states import AttemptState
 
 LEASE = timedelta(seconds=30)
+FORESEEN = 2  # attempts of a single run whose ids its claim knows; later ones are recorded as in a bundle
+
+
+class Begun(NamedTuple):
+    """An attempt that has begun and may not be a row yet."""
+
+    run: UUID
+    number: int
+    token: UUID
+    worker: str
+    started_at: datetime
 
 
 @dataclass(frozen=True)
 class Claim:
-    run: TaskRun
+    run: ClaimedRun
     token: UUID
+    worker: str
+    lease_until: datetime
     number: int  # of its attempt
-    begun: bool = True
-    alone: bool = False  # known to be the only run of its occurrence
+    began_at: datetime | None = None
     recorded: bool = True  # its attempt is a row
-
-    @property
-    def occurrence(self) -> Occurrence:
-        return self.run.occurrence
 
     @cached_property
     def attempt_id(self) -> UUID:
         return attempt_id(self.run.id, self.number)
 
     @property
-    def began_at(self) -> datetime:
-        return self.run.started_at or self.occurrence.run_at
+    def begun(self) -> Begun:
+        return Begun(self.run.id, self.number, self.token, self.worker, self.started_at)
+
+    @property
+    def started_at(self) -> datetime:
+        return self.began_at or self.run.run_at
 
 
-@dataclass(frozen=True)
-class Claimed:
-    claims: tuple[Claim, ...] = ()
-    started: tuple[UUID, ...] = ()  # occurrences
+def claim(
+    run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedelta = LEASE
+) -> tuple[Claim, ...]:
+    """In the order of the message. A message's only run has begun, those of a bundle have not."""
+    numbers = range(FORESEEN) if len(run_ids) == 1 else ()
+    attempts = tuple(attempt_id(run_ids[0], number) for number in numbers)
+    take = Take(uuid4(), worker, now, now + lease, attempts)
+    runs = _with_start_times(transitions.claim(run_ids, take))
+    if runs[1:]:
+        places = {id_: place for place, id_ in enumerate(run_ids)}
+        runs.sort(key=lambda run: places[run.id])
+    return tuple(_claim(run, take) for run in runs)
 
 
-def claim(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedelta = LEASE) -> Claimed:
-    if run_ids and transitions.swift_usable():
-        token = uuid4()
-        if held := swiftly.claim(run_ids, token=token, worker=worker, now=now, lease=lease):
-            return Claimed(
-                tuple(_new_claim(item.run, token, alone=item.alone) for item in held),
-                tuple({item.run.occurrence_id for item in held if item.started}),
-            )
-    return _step_by_step(run_ids, worker=worker, now=now, lease=lease)
+def _claim(run: ClaimedRun, take: Take) -> Claim:
+    began_at = run.started_at if run.begun else None
+    number = run.attempts_made - run.begun
+    return Claim(run, take.token, take.worker, take.lease_until, number, began_at, recorded=run.begun)
 
 
-def _new_claim(run: TaskRun, token: UUID, *, alone: bool = False) -> Claim:
-    begun = run.state == RunState.RUNNING
-    return Claim(run, token, run.attempts_made - begun, begun=begun, alone=alone, recorded=begun)
+def _with_start_times(runs: list[ClaimedRun]) -> list[ClaimedRun]:
+    """Read when occurrences started that the claim of a neighbour started at the same moment."""
+    unknown = {run.occurrence.id for run in runs if run.occurrence.started_at is None}
+    if not unknown:
+        return runs
+    rows = Occurrence.objects.filter(id__in=unknown).values_list("id", "started_at", "deadline_at")
+    times = {id_: (started_at, deadline_at) for id_, started_at, deadline_at in rows}
+    return [_started(run, *times[run.occurrence.id]) if run.occurrence.id in times else run for run in runs]
 
 
-def _step_by_step(run_ids: Sequence[UUID], *, worker: str, now: datetime, lease: timedelta) -> Claimed:
-    token = uuid4()
-    with transaction.atomic():
-        active = TaskRun.objects.filter(id__in=run_ids, occurrence__state__in=OCCURRENCE_ACTIVE)
-        rows = list(active.values_list("id", "occurrence_id", "occurrence__state"))
-        unstarted = sorted({owner for _, owner, state in rows if state == OccurrenceState.DISPATCHED})
-        started = transitions.start(unstarted, now=now)
-        ids = [id_ for id_, *_ in rows]
-        # If the occurrence ends from here on, its runs are canceled, and the guard of the claim sees that.
-        take = transitions.hold if run_ids[1:] else transitions.claim
-        if not take(ids, token=token, worker=worker, now=now, lease=lease):
-            transaction.set_rollback(True)
-            return Claimed()
-        runs = TaskRun.objects.filter(id__in=ids, claim_token=token).select_related("task", "occurrence__job")
-        claims = [_new_claim(run, token) for run in sorted(runs, key=lambda run: run_ids.index(run.id))]
-        Attempt.objects.bulk_create(_attempt(item) for item in claims if item.begun)
-    return Claimed(tuple(claims), tuple(unstarted) if started else ())
+def _started(run: ClaimedRun, started_at: datetime | None, deadline_at: datetime | None) -> ClaimedRun:
+    return run._replace(occurrence=run.occurrence._replace(started_at=started_at), deadline_at=deadline_at)
 
 
 def begin(item: Claim, *, now: datetime) -> Claim | None:
     """Begin a claimed run just before its function is called; None if its lease has expired."""
-    if item.run.lease_until is None or item.run.lease_until <= now:
-        return None
-    item.run.started_at, item.run.attempts_made = now, item.number + 1
-    return replace(item, begun=True)
+    return replace(item, began_at=now) if now < item.lease_until else None
 
 
-def record_attempts(items: Sequence[Claim], *, now: datetime) -> None:
+def record_attempts(items: Sequence[Begun], *, now: datetime) -> None:
     """Insert the attempts of runs that have begun; the caller has locked their occurrences.
 
     A run that another worker has claimed meanwhile is skipped. A run that was canceled after the claim has
     begun nevertheless, and gets a canceled attempt.
     """
     for token in {item.token for item in items}:
-        claims = {item.run.id: item for item in items if item.token == token}
-        times = {id_: item.began_at for id_, item in claims.items()}
-        begun = transitions.begin(times, token=token)
-        canceled = transitions.count_canceled({id_: item.number for id_, item in claims.items()})
+        begun = {item.run: item for item in items if item.token == token}
+        times = {id_: item.started_at for id_, item in begun.items()}
+        running = transitions.begin(times, token=token)
+        canceled = transitions.count_canceled({id_: item.number for id_, item in begun.items()})
         Attempt.objects.bulk_create(
             [
-                *(_attempt(claims[id_]) for id_ in begun),
-                *(_attempt(claims[id_], AttemptState.CANCELED, now) for id_ in canceled),
+                *(_attempt(begun[id_]) for id_ in running),
+                *(_attempt(begun[id_], AttemptState.CANCELED, now) for id_ in canceled),
             ]
         )
 
 
 def _attempt(
-    item: Claim, state: AttemptState = AttemptState.RUNNING, finished_at: datetime | None = None
+    item: Begun, state: AttemptState = AttemptState.RUNNING, finished_at: datetime | None = None
 ) -> Attempt:
     return Attempt(
-        id=item.attempt_id,
-        run_id=item.run.id,
+        id=attempt_id(item.run, item.number),
+        run_id=item.run,
         number=item.number,
         state=state,
-        worker=item.run.claimed_by,
-        started_at=item.began_at,
+        worker=item.worker,
+        started_at=item.started_at,
         finished_at=finished_at,
     )
 

@@ -6,32 +6,34 @@ process that dies costs an attempt to those runs of its bundle that had begun, a
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from punctual.conf import current_settings
-from punctual.execution.broker.bundling import BUDGET
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.broker.pace import paces
-from punctual.execution.ending.hooks import call_complete_hooks, call_start_hooks, request_hooks
+from punctual.execution.ending.hooks import call_complete_hooks, call_start_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import FencedError, Report, report
+from punctual.execution.ending.report import (
+    FencedError,
+    end_runs,
+    report,
+    report_of_claim,
+    take_next_steps,
+)
 from punctual.execution.ending.settle import Settled, settle
 from punctual.execution.supervision.occupancy import free_slot_at_end, occupy
 from punctual.execution.worker.attempt import perform, result_of_error
 from punctual.execution.worker.bundle import ClaimedBundle, Clock, Stopwatch
-from punctual.execution.worker.claim import Claim, Claimed, claim
-from punctual.execution.worker.watcher import watcher
+from punctual.execution.worker.claim import Claim, claim
 from punctual.jobs.clock import steady_now
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event, emit
 from punctual.jobs.redaction import hide_secret_args
 from punctual.occurrences.models import Occurrence
 
-REAL_STOPWATCH: Stopwatch = time.monotonic
 DATABASE_AWAY = (OperationalError, InterfaceError)
 MAX_DATABASE_WAIT = 900.0  # seconds; by then the lease has expired, and another worker has the run
 DATABASE_RETRY_PAUSE = 1.0
@@ -45,25 +47,20 @@ def work(
     *,
     worker: str,
     clock: Clock = steady_now,
-    stopwatch: Stopwatch = REAL_STOPWATCH,
+    stopwatch: Stopwatch = time.monotonic,
 ) -> int:
-    """Return the number of runs attempted.
-
-    `stopwatch` measures the time budget of a bundle. With a stopwatch of a test no time passes while a
-    function runs, so no thread watches the budget.
-    """
-    claimed = claim(run_ids, worker=worker, now=clock(), lease=current_settings().lease)
-    bundle = ClaimedBundle(claimed.claims, clock=clock, stopwatch=stopwatch)
+    """Return the number of runs attempted; `stopwatch` measures the time budget of a bundle."""
+    claims = claim(run_ids, worker=worker, now=clock(), lease=current_settings().lease)
+    bundle = ClaimedBundle(claims, clock=clock, stopwatch=stopwatch)
     attempted = []
-    watched = claimed.claims[1:] and stopwatch is REAL_STOPWATCH
     with free_slot_at_end():
-        with _watch_budget(bundle, clock) if watched else nullcontext():
-            while item := bundle.next():
-                _start_occurrence(item, claimed)
-                with hide_secret_args(item.occurrence.args, item.occurrence.config):
-                    _attempt(item, bundle, clock)
-                bundle.stop_timing()
-                attempted.append(item.run.task_id)
+        while item := bundle.next():
+            if item.run.first and registry.has_start_hooks(item.run.occurrence.job):
+                call_start_hooks([item.run.occurrence.id])
+            with hide_secret_args(item.run.args, item.run.occurrence.config):
+                _attempt(item, bundle, clock)
+            bundle.stop_timing()
+            attempted.append(item.run.task_id)
         settled = retry_while_database_is_away(bundle.report)
     follow_up(settled, clock=clock)
     paces.write(attempted, now=clock())
@@ -111,29 +108,8 @@ def retry_while_database_is_away(
         waited += DATABASE_RETRY_PAUSE
 
 
-def _watch_budget(bundle: ClaimedBundle, clock: Clock) -> AbstractContextManager[None]:
-    """Hand the rest of the bundle back when one function is unexpectedly slow."""
-
-    def relieve() -> float | None:
-        if (seconds := bundle.seconds_left()) > 0:
-            return seconds
-        settled = bundle.relieve()
-        dispatch(settled.released, now=clock())
-        # Hooks are user code and may block; this thread has to watch other bundles.
-        request_hooks(settled.with_hooks)
-        return None
-
-    return watcher.after(BUDGET, relieve)
-
-
-def _start_occurrence(item: Claim, claimed: Claimed) -> None:
-    id_ = item.run.occurrence_id
-    if id_ in claimed.started and registry.has_start_hooks(item.occurrence.job.name):
-        call_start_hooks([id_])
-
-
 def _attempt(item: Claim, bundle: ClaimedBundle, clock: Clock) -> None:
-    function = registry.function(item.run.task.function)
+    function = registry.function(item.run.function)
     if function is not None and function.transactional:
         # It commits with its own report, not with the bundle's.
         follow_up(_attempt_transactional(item, clock), clock=clock)
@@ -141,7 +117,7 @@ def _attempt(item: Claim, bundle: ClaimedBundle, clock: Clock) -> None:
         began = time.perf_counter()
         with occupy(item) as channel:
             result = perform(item, channel)
-        bundle.add_report(_report(item, result))
+        bundle.add_result(item, result)
         # Dispatch never asks for the pace of a task that opted out of bundles.
         if item.run.policy.get("bundle"):
             paces.note(item.run.task_id, time.perf_counter() - began)
@@ -154,7 +130,7 @@ def _attempt_transactional(item: Claim, clock: Clock) -> Settled:
             with occupy(item) as channel:
                 result = perform(item, channel)
             _require_success(result)
-            return report([_report(item, result)], now=clock(), strict=True)
+            ended = end_runs([report_of_claim(item, result)], now=clock(), strict=True)
     except _RolledBackError as failed:
         result = failed.result
     except (DatabaseError, InterfaceError) as error:
@@ -163,16 +139,14 @@ def _attempt_transactional(item: Claim, clock: Clock) -> Settled:
     except FencedError:
         emit(Event.ATTEMPT_FENCED, run=item.run.display_id)
         return Settled(fenced=1)
-    return retry_while_database_is_away(lambda: report([_report(item, result)], now=clock()))
+    else:
+        return retry_while_database_is_away(lambda: take_next_steps(ended, now=clock()))
+    return retry_while_database_is_away(lambda: report([report_of_claim(item, result)], now=clock()))
 
 
 def _require_success(result: Result) -> None:
     if result.ending is not Ending.SUCCESS:
         raise _RolledBackError(result)
-
-
-def _report(item: Claim, result: Result) -> Report:
-    return Report(item.run.id, item.run.occurrence_id, item.token, result, item)
 
 
 class _RolledBackError(Exception):

@@ -12,15 +12,15 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
 
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report
-from punctual.execution.ending.settle import Settled, lock_occurrences
-from punctual.execution.worker.claim import Claim, record_attempts
+from punctual.execution.ending.report import Report, report, report_of_row
+from punctual.execution.ending.settle import Settled
 from punctual.jobs.events import Event, emit
+from punctual.occurrences import transitions
+from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, TaskRun
-from punctual.occurrences.states import AttemptState, RunState
+from punctual.occurrences.states import RunState
 
 BATCH = 200
 
@@ -37,14 +37,13 @@ def reap(now: datetime, *, limit: int = BATCH) -> Reaped:
     if not candidates:
         return Reaped()
     with transaction.atomic():
-        lock_occurrences(set(candidates.values()))
+        transitions.lock_occurrences(set(candidates.values()))
         # Read again under the locks: a worker may have renewed its lease in the meantime.
-        rows = expired.filter(id__in=candidates).order_by("id")
-        runs = list(rows.select_for_update(no_key=True))
+        rows = expired.filter(id__in=candidates).select_related("task", "occurrence").order_by("id")
+        runs = list(rows.select_for_update(of=("self",), no_key=True))
         reports = [_report(run, run.claim_token) for run in runs if run.claim_token is not None]
-        record_attempts([item.claim for item in reports if item.claim], now=now)
-        _copy_lease_to_attempts(runs)
         settled = report(reports, now=now) if reports else Settled()
+        _copy_lease_to_attempts(runs, reports)
     for run in runs:
         emit(Event.ATTEMPT_LOST, run=run.display_id, worker=run.claimed_by, heartbeat=run.heartbeat_at)
     return Reaped(lost=len(reports) - settled.fenced, settled=settled)
@@ -52,12 +51,10 @@ def reap(now: datetime, *, limit: int = BATCH) -> Reaped:
 
 def _report(run: TaskRun, token: UUID) -> Report:
     result = _lost_result(run)
-    if run.state == RunState.RUNNING:
-        return Report(run.id, run.occurrence_id, token, result)
-    run.started_at = run.heartbeat_at
-    claim = Claim(run, token, run.attempts_made, recorded=False)
-    error = f"{result.error}; claimed in a bundle, it may have begun"
-    return Report(run.id, run.occurrence_id, token, replace(result, ending=Ending.UNSURE, error=error), claim)
+    if run.state != RunState.RUNNING:
+        error = f"{result.error}; claimed in a bundle, it may have begun"
+        result = replace(result, ending=Ending.UNSURE, error=error)
+    return report_of_row(run, token, result)
 
 
 def _lost_result(run: TaskRun) -> Result:
@@ -68,10 +65,14 @@ def _lost_result(run: TaskRun) -> Result:
     return Result(Ending.LOST, error_type="WorkerLost", error=error)
 
 
-def _copy_lease_to_attempts(runs: list[TaskRun]) -> None:
-    """Keep lease and heartbeat on the attempts as evidence: `report` clears them on the runs."""
-    running = Attempt.objects.filter(run__in=[run.id for run in runs], state=AttemptState.RUNNING)
-    attempts = list(running.annotate(lease=F("run__lease_until"), beat=F("run__heartbeat_at")))
-    for attempt in attempts:
-        attempt.lease_until, attempt.heartbeat_at = attempt.lease, attempt.beat
+def _copy_lease_to_attempts(runs: list[TaskRun], reports: list[Report]) -> None:
+    """Keep lease and heartbeat on the attempts as evidence: `report` has cleared them on the runs."""
+    attempts = [
+        Attempt(
+            id=attempt_id(item.begun.run, item.begun.number),
+            lease_until=run.lease_until,
+            heartbeat_at=run.heartbeat_at,
+        )
+        for run, item in zip(runs, reports, strict=True)
+    ]
     Attempt.objects.bulk_update(attempts, ["lease_until", "heartbeat_at"])

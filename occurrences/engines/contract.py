@@ -1,0 +1,166 @@
+"""What goes into a claim and an ending, and what comes out of them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from punctual.jobs.config.choices import FailureStrategy
+from punctual.jobs.ids import format_id
+from punctual.occurrences.states import RUN_FINAL, AttemptState, OccurrenceState, RunState
+
+
+class Take(NamedTuple):
+    """Who claims runs, and until when.
+
+    `attempts` are the ids of the first attempts of a message's only run: it begins with its claim, and its
+    attempt is inserted. Without them, or if the run has had more attempts, the run is claimed and not begun.
+    """
+
+    token: UUID
+    worker: str
+    now: datetime
+    lease_until: datetime
+    attempts: tuple[UUID, ...] = ()
+
+
+class OccurrenceFacts(NamedTuple):
+    """The columns of an occurrence and its job that its report and its next step depend on."""
+
+    id: UUID
+    job_id: UUID
+    job: str
+    job_version: int
+    cause: str
+    scheduled_for: datetime
+    pool: str
+    config: Mapping[str, Any]
+    started_at: datetime | None
+
+    @property
+    def display_id(self) -> str:
+        return format_id("occ", self.id)
+
+
+class RunFacts(NamedTuple):
+    """The columns of a run that the report and the next step of its occurrence depend on."""
+
+    id: UUID
+    occurrence_id: UUID
+    task: str
+    position: int
+    state: str
+    reason: str
+    policy: Mapping[str, Any]
+    attempts_made: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str
+    held_back: bool = False  # waits for its predecessors
+
+    @property
+    def open(self) -> bool:
+        return self.state not in RUN_FINAL
+
+    @property
+    def tolerant(self) -> bool:
+        """Its failure cancels no other run, and no other failure cancels it: clean-up work."""
+        return bool(self.policy["failure_strategy"] == FailureStrategy.CONTINUE)
+
+
+class ClaimedRun(NamedTuple):
+    """What a worker needs to call a function and to report its result."""
+
+    id: UUID
+    task_id: UUID
+    task: str
+    function: str
+    position: int
+    reason: str
+    policy: Mapping[str, Any]
+    attempts_made: int
+    snoozes: int
+    started_at: datetime | None
+    begun: bool
+    occurrence: OccurrenceFacts
+    run_at: datetime
+    deadline_at: datetime | None
+    args: dict[str, Any]
+    covers: dict[str, Any] | None
+    metadata: dict[str, Any]
+    first: bool  # this claim started its occurrence
+    alone: bool  # it is the only run of its occurrence
+
+    @property
+    def display_id(self) -> str:
+        return format_id("run", self.id)
+
+
+class RunEnd(NamedTuple):
+    """How an attempt ends: new values of its run, of itself and, if the run is alone, of its occurrence.
+
+    None leaves a column of the run as it is. The fields are in the order of the statement's parameters.
+    """
+
+    run: UUID
+    occurrence: UUID
+    token: UUID
+    state: RunState
+    available_at: datetime | None
+    final: bool
+    snoozed: int  # 1: the attempt does not count
+    reason: str | None
+    error: str | None
+    fingerprint: str | None
+    attempt: UUID
+    number: int
+    started_at: datetime
+    recorded: bool  # the attempt is a row
+    attempt_state: AttemptState
+    error_type: str = ""
+    message: str = ""
+    traceback: str = ""
+    log: str = ""
+    outcome: OccurrenceState | None = None
+    finalized: bool = False
+    report: str | None = None  # JSON
+
+
+class Closing(NamedTuple):
+    """How an occurrence ends."""
+
+    occurrence: UUID
+    outcome: OccurrenceState
+    reason: str
+    finalized: bool  # there is no completion hook to call
+    report: str  # JSON
+
+
+class Ended(NamedTuple):
+    """The runs that a call has ended, and the occurrences that it has closed.
+
+    A closed occurrence is mapped to whether another one may wait for its slot.
+    """
+
+    runs: set[UUID]
+    closed: dict[UUID, bool]
+
+
+class Engine(Protocol):
+    """The steps that each engine takes, for any outcome and any number of rows."""
+
+    def claim(self, ids: Sequence[UUID], take: Take) -> list[ClaimedRun]: ...
+
+    def end(self, ends: Sequence[RunEnd], *, now: datetime) -> Ended: ...
+
+    def step_due(self, ids: Collection[UUID]) -> list[UUID]: ...
+
+    def lock_occurrences(
+        self, ids: Collection[UUID], states: Iterable[OccurrenceState]
+    ) -> list[OccurrenceFacts]: ...
+
+    def read_runs(self, occurrences: Collection[UUID]) -> list[RunFacts]: ...
+
+    def close(
+        self, closings: Sequence[Closing], *, states: Iterable[OccurrenceState], now: datetime
+    ) -> dict[UUID, bool]: ...

@@ -1,0 +1,253 @@
+"""Claim and end runs through the ORM: the same steps as `postgres`, several statements in one transaction.
+
+SQLite has one writer at a time, so what a transaction reads cannot change before it writes. The row locks are
+for any other database that Django supports; on SQLite they do nothing.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q
+
+from punctual.occurrences.database.bulk import update_rows
+from punctual.occurrences.engines.contract import (
+    ClaimedRun,
+    Closing,
+    Ended,
+    OccurrenceFacts,
+    RunEnd,
+    RunFacts,
+    Take,
+)
+from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.states import (
+    OCCURRENCE_ACTIVE,
+    RUN_HELD,
+    RUN_OPEN,
+    AttemptState,
+    OccurrenceState,
+    RunState,
+)
+
+RUN_COLUMNS = (
+    *("state", "finished_at", "available_at", "dispatched_at", "snoozes", "reason", "error", "fingerprint"),
+    *("started_at", "attempts_made", "claim_token", "lease_until"),
+)
+ATTEMPT_COLUMNS = ("state", "finished_at", "error_type", "error", "traceback", "log")
+OCCURRENCE_COLUMNS = ("state", "finished_at", "reason", "report", "finalized_at")
+
+
+def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
+    with transaction.atomic():
+        wanted = TaskRun.objects.filter(
+            id__in=ids,
+            state=RunState.SCHEDULED,
+            available_at__lte=take.now,
+            occurrence__state__in=OCCURRENCE_ACTIVE,
+        )
+        owners = set(wanted.values_list("occurrence_id", flat=True))
+        started = _start(owners, take.now)
+        rows = wanted.select_related("task", "occurrence__job").order_by("id")
+        runs = list(rows.select_for_update(of=("self",), no_key=True))
+        for run in runs:
+            _hold(run, take)
+        _write_runs(runs, "claimed_by", "heartbeat_at")
+        Attempt.objects.bulk_create(_first_attempt(run, take) for run in runs if run.state == "running")
+        alone = _alone(owners)
+        return [
+            _claimed_run(run, first=run.occurrence_id in started, alone=run.occurrence_id in alone)
+            for run in runs
+        ]
+
+
+def _start(owners: Collection[UUID], now: datetime) -> set[UUID]:
+    rows = Occurrence.objects.filter(id__in=owners, state=OccurrenceState.DISPATCHED).order_by("id")
+    ids = set(rows.select_for_update(no_key=True).values_list("id", flat=True))
+    if ids:
+        rows = Occurrence.objects.filter(id__in=ids, state=OccurrenceState.DISPATCHED)
+        rows.update(state=OccurrenceState.RUNNING, started_at=now, deadline_at=now + F("execution_timeout"))
+    return ids
+
+
+def _hold(run: TaskRun, take: Take) -> None:
+    begins = run.attempts_made < len(take.attempts)
+    run.state = RunState.RUNNING if begins else RunState.CLAIMED
+    run.started_at = take.now if begins else run.started_at
+    run.attempts_made += begins
+    run.claim_token, run.claimed_by = take.token, take.worker
+    run.lease_until, run.heartbeat_at = take.lease_until, take.now
+
+
+def _write_runs(runs: Sequence[TaskRun], *more: str) -> None:
+    update_rows(runs, *RUN_COLUMNS, *more)
+
+
+def _first_attempt(run: TaskRun, take: Take) -> Attempt:
+    number = run.attempts_made - 1
+    return Attempt(id=take.attempts[number], run=run, number=number, worker=take.worker, started_at=take.now)
+
+
+def _alone(owners: Collection[UUID]) -> set[UUID]:
+    others = TaskRun.objects.filter(occurrence=OuterRef("occurrence")).exclude(pk=OuterRef("pk"))
+    rows = TaskRun.objects.filter(~Exists(others), occurrence__in=owners).order_by()
+    return set(rows.values_list("occurrence_id", flat=True))
+
+
+def _claimed_run(run: TaskRun, *, first: bool, alone: bool) -> ClaimedRun:
+    occurrence = run.occurrence
+    return ClaimedRun(
+        id=run.id,
+        task_id=run.task_id,
+        task=run.task.name,
+        function=run.task.function,
+        position=run.position,
+        reason=run.reason,
+        policy=run.policy,
+        attempts_made=run.attempts_made,
+        snoozes=run.snoozes,
+        started_at=run.started_at,
+        begun=run.state == RunState.RUNNING,
+        occurrence=_occurrence_facts(occurrence),
+        run_at=occurrence.run_at,
+        deadline_at=occurrence.deadline_at,
+        args=occurrence.args,
+        covers=occurrence.covers,
+        metadata=occurrence.job.metadata,
+        first=first,
+        alone=alone,
+    )
+
+
+def _occurrence_facts(row: Occurrence) -> OccurrenceFacts:
+    return OccurrenceFacts(
+        id=row.id,
+        job_id=row.job_id,
+        job=row.job.name,
+        job_version=row.job_version,
+        cause=row.cause,
+        scheduled_for=row.scheduled_for,
+        pool=row.pool,
+        config=row.config,
+        started_at=row.started_at,
+    )
+
+
+def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
+    with transaction.atomic():
+        occurrences = {row.id for row in lock_occurrences({item.occurrence for item in ends})}
+        held = TaskRun.objects.filter(id__in=[item.run for item in ends], state__in=RUN_HELD)
+        runs = {run.id: run for run in held.order_by("id").select_for_update(no_key=True)}
+        valid = [
+            item
+            for item in ends
+            if item.occurrence in occurrences
+            and item.run in runs
+            and runs[item.run].claim_token == item.token
+        ]
+        for item in valid:
+            _end_run(runs[item.run], item, now)
+        _write_runs([runs[item.run] for item in valid])
+        _write_attempts(valid, runs, now)
+        closings = [
+            Closing(item.occurrence, item.outcome, "", item.finalized, item.report or "null")
+            for item in valid
+            if item.outcome is not None
+        ]
+        closed = close(closings, now=now) if closings else {}
+        return Ended({item.run for item in valid}, closed)
+
+
+def _end_run(run: TaskRun, item: RunEnd, now: datetime) -> None:
+    run.state, run.finished_at = item.state, now if item.final else None
+    run.available_at = item.available_at or run.available_at
+    run.dispatched_at = run.dispatched_at if item.final else None
+    run.snoozes += item.snoozed
+    run.reason = run.reason if item.reason is None else item.reason
+    run.error = run.error if item.error is None else item.error
+    run.fingerprint = run.fingerprint if item.fingerprint is None else item.fingerprint
+    run.started_at, run.attempts_made = item.started_at, item.number + 1
+    run.claim_token = run.lease_until = None
+
+
+def _write_attempts(ends: Sequence[RunEnd], runs: dict[UUID, TaskRun], now: datetime) -> None:
+    """An attempt that has ended already stays as it is."""
+    ended = Attempt.objects.filter(id__in=[item.attempt for item in ends])
+    final = set(ended.exclude(state=AttemptState.RUNNING).values_list("id", flat=True))
+    Attempt.objects.bulk_create(
+        [
+            Attempt(
+                id=item.attempt,
+                run_id=item.run,
+                number=item.number,
+                state=item.attempt_state,
+                worker=runs[item.run].claimed_by,
+                started_at=item.started_at,
+                finished_at=now,
+                error_type=item.error_type,
+                error=item.message,
+                traceback=item.traceback,
+                log=item.log,
+            )
+            for item in ends
+            if item.attempt not in final
+        ],
+        update_conflicts=True,
+        unique_fields=["id"],
+        update_fields=ATTEMPT_COLUMNS,
+    )
+
+
+def step_due(ids: Collection[UUID]) -> list[UUID]:
+    moving = TaskRun.objects.filter(occurrence=OuterRef("pk"), state__in=RUN_OPEN, available_at__isnull=False)
+    rows = Occurrence.objects.filter(~Exists(moving), id__in=ids).order_by("id")
+    return list(rows.values_list("id", flat=True))
+
+
+def lock_occurrences(
+    ids: Collection[UUID], states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE
+) -> list[OccurrenceFacts]:
+    rows = Occurrence.objects.filter(id__in=ids, state__in=tuple(states)).select_related("job").order_by("id")
+    return [_occurrence_facts(row) for row in rows.select_for_update(of=("self",), no_key=True)]
+
+
+def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
+    rows = TaskRun.objects.filter(occurrence__in=occurrences).select_related("task")
+    return [
+        RunFacts(
+            id=run.id,
+            occurrence_id=run.occurrence_id,
+            task=run.task.name,
+            position=run.position,
+            state=run.state,
+            reason=run.reason,
+            policy=run.policy,
+            attempts_made=run.attempts_made,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            error=run.error,
+            held_back=run.state == RunState.SCHEDULED and run.available_at is None,
+        )
+        for run in rows.order_by("occurrence_id", "position")
+    ]
+
+
+def close(
+    closings: Sequence[Closing], *, states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE, now: datetime
+) -> dict[UUID, bool]:
+    given = {item.occurrence: item for item in closings}
+    with transaction.atomic():
+        rows = Occurrence.objects.filter(id__in=given, state__in=tuple(states)).order_by("id")
+        closed = list(rows.select_for_update(no_key=True))
+        for row in closed:
+            item = given[row.id]
+            row.state, row.finished_at, row.reason = item.outcome, now, item.reason
+            row.report, row.finalized_at = json.loads(item.report), now if item.finalized else None
+        update_rows(closed, *OCCURRENCE_COLUMNS)
+        waiting = Occurrence.objects.waiting().filter(
+            Q(job__in={row.job_id for row in closed}) | Q(pool__in={row.pool for row in closed})
+        )
+        is_awaited = bool(closed) and waiting.exists()
+        return {row.id: is_awaited for row in closed}

@@ -1,0 +1,387 @@
+"""Claim and end runs on PostgreSQL: one statement a step, whatever the outcome, for one run or for fifty.
+
+Within a statement PostgreSQL decides the order of its parts, except where one part reads from another: so
+every part that locks a run reads from the part that locks its occurrence first.
+
+A run with neighbours ends under a lock of its occurrence that its neighbours share, so they need not wait for
+each other. No statement can tell whether it was the last to end: a statement sees the rows as they were when
+it began. Its worker therefore asks again after the commit (`step_due`). Of two runs that are last, the one
+that committed later sees the other.
+"""
+
+# ruff: noqa: S608 - statements are built from our own constants; every value is a parameter
+import json
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from functools import cache, lru_cache
+from threading import local
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from punctual.occurrences.engines.contract import (
+    ClaimedRun,
+    Closing,
+    Ended,
+    OccurrenceFacts,
+    RunEnd,
+    RunFacts,
+    Take,
+)
+from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, RUN_OPEN, OccurrenceState
+
+if TYPE_CHECKING:
+    from psycopg import Cursor
+
+
+def _in(states: Iterable[str]) -> str:
+    return ", ".join(f"'{state}'" for state in states)
+
+
+ACTIVE, HELD, OPEN = _in(OCCURRENCE_ACTIVE), _in(RUN_HELD), _in(RUN_OPEN)
+
+
+def _unindexed(column: str) -> str:
+    """A state to compare, not to look up: rows are found by their ids. The indexes of open rows are short
+    most of the time, so the planner would read one from end to end, in a backlog as well."""
+    return f"({column} || '')"
+
+
+# -- claim ------------------------------------------------------------------------------------------------
+
+OCCURRENCE = (
+    "occurrence.id, occurrence.job_id, job.name, occurrence.job_version, occurrence.cause,"
+    " occurrence.scheduled_for, occurrence.pool, occurrence.config"
+)
+
+
+@cache
+def _claim(*, many: bool) -> str:
+    """scheduled → claimed → running with its attempt, or scheduled → claimed; their occurrences → running.
+
+    A run that another worker takes at the same moment drops out by its guard, which sees the row as it is
+    once its lock is ours. Its occurrence has then been started by that other claim.
+    """
+    # Two bundles may hold runs of the same occurrences: lock them in one order. A single run has one.
+    locked = f"""locked AS MATERIALIZED (
+        SELECT id AS occurrence_id FROM punctual_occurrence
+        WHERE id IN (SELECT occurrence_id FROM wanted WHERE phase = 'dispatched')
+        AND {_unindexed("state")} = 'dispatched'
+        ORDER BY id FOR NO KEY UPDATE
+    ),"""
+    return f"""
+    WITH wanted AS MATERIALIZED (
+        SELECT run.id, run.occurrence_id, occurrence.state AS phase
+        FROM punctual_taskrun run
+        JOIN punctual_occurrence occurrence ON occurrence.id = run.occurrence_id
+        WHERE run.id {"= ANY(%(ids)s::uuid[])" if many else "= %(ids)s"}
+        AND {_unindexed("run.state")} = 'scheduled' AND run.available_at <= %(now)s
+        AND {_unindexed("occurrence.state")} IN ({ACTIVE})
+    ), {locked if many else ""}
+    started AS (
+        UPDATE punctual_occurrence occurrence
+        SET state = 'running', started_at = %(now)s, deadline_at = %(now)s + occurrence.execution_timeout
+        FROM {"locked" if many else "wanted"} AS source
+        WHERE occurrence.id = source.occurrence_id AND {_unindexed("occurrence.state")} = 'dispatched'
+        RETURNING occurrence.id, occurrence.started_at, occurrence.deadline_at
+    ), held AS (
+        UPDATE punctual_taskrun run
+        SET state = CASE WHEN run.attempts_made < %(begin)s THEN 'running' ELSE 'claimed' END,
+            started_at = CASE WHEN run.attempts_made < %(begin)s THEN %(now)s ELSE run.started_at END,
+            attempts_made = run.attempts_made + (run.attempts_made < %(begin)s)::int,
+            claim_token = %(token)s, claimed_by = %(worker)s, lease_until = %(lease_until)s,
+            heartbeat_at = %(now)s
+        FROM wanted
+        WHERE run.id = wanted.id AND {_unindexed("run.state")} = 'scheduled'
+        AND run.available_at <= %(now)s AND (SELECT count(*) FROM started) >= 0
+        RETURNING run.id, run.occurrence_id, run.task_id, run.position, run.reason, run.policy,
+            run.attempts_made, run.snoozes, run.started_at, run.state
+    ), opened AS (
+        INSERT INTO punctual_attempt
+            (id, run_id, number, state, worker, started_at, error_type, error, traceback, log)
+        SELECT (%(attempts)s::uuid[])[held.attempts_made], held.id, held.attempts_made - 1, 'running',
+            %(worker)s::text, %(now)s, '', '', '', ''
+        FROM held WHERE held.state = 'running'
+    )
+    SELECT held.id, held.task_id, task.name, task.function, held.position, held.reason, held.policy,
+        held.attempts_made, held.snoozes, held.started_at, held.state = 'running',
+        {OCCURRENCE}, COALESCE(started.started_at, occurrence.started_at),
+        occurrence.run_at, COALESCE(started.deadline_at, occurrence.deadline_at),
+        occurrence.args, occurrence.covers, job.metadata, started.id IS NOT NULL,
+        NOT EXISTS (SELECT FROM punctual_taskrun other
+                    WHERE other.occurrence_id = held.occurrence_id AND other.id <> held.id)
+    FROM held
+    JOIN punctual_task task ON task.id = held.task_id
+    JOIN punctual_occurrence occurrence ON occurrence.id = held.occurrence_id
+    JOIN punctual_job job ON job.id = occurrence.job_id
+    LEFT JOIN started ON started.id = occurrence.id
+    """
+
+
+def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
+    many = len(ids) > 1
+    parameters = {
+        **take._asdict(),
+        "ids": _array(ids) if many else ids[0],
+        "begin": len(take.attempts),
+        "attempts": _array(take.attempts),
+    }
+    return [_claimed_run(row) for row in fetch_rows(_claim(many=many), parameters)]
+
+
+def _claimed_run(row: tuple[Any, ...]) -> ClaimedRun:
+    args, covers, metadata, first, alone = row[22:]
+    return ClaimedRun._make(
+        (
+            *row[:6],
+            _shared(row[6]),
+            *row[7:11],
+            _occurrence_facts(row[11:20]),
+            *row[20:22],
+            _own(args),
+            _own(covers),
+            _own(metadata),
+            first,
+            alone,
+        )
+    )
+
+
+# -- ending -----------------------------------------------------------------------------------------------
+
+TYPES = {
+    "run": "uuid",
+    "occurrence": "uuid",
+    "token": "uuid",
+    "state": "text",
+    "available_at": "timestamptz",
+    "final": "bool",
+    "snoozed": "int",
+    "reason": "text",
+    "error": "text",
+    "fingerprint": "text",
+    "attempt": "uuid",
+    "number": "int",
+    "started_at": "timestamptz",
+    "recorded": "bool",
+    "attempt_state": "text",
+    "error_type": "text",
+    "message": "text",
+    "traceback": "text",
+    "log": "text",
+    "outcome": "text",
+    "finalized": "bool",
+    "report": "jsonb",
+}
+
+
+@cache
+def _given(*, many: bool) -> str:
+    """Ends as rows: one array per column or, for one row, plain parameters. With these the planner knows
+    that there is one row; with arrays it plans joins that cost a single run half as much again."""
+    if many:
+        arrays = ", ".join(f"%({name})s::{type_}[]" for name, type_ in TYPES.items())
+        return f"MATERIALIZED (SELECT * FROM unnest({arrays}) AS given ({', '.join(TYPES)}))"
+    scalars = ", ".join(f"%({name})s::{type_} AS {name}" for name, type_ in TYPES.items())
+    return f"NOT MATERIALIZED (SELECT {scalars})"
+
+
+# What waits for the slot of a closed occurrence: another one of its job, or of its pool.
+WAITING = """(
+        EXISTS (SELECT FROM punctual_occurrence waiting
+                WHERE waiting.state = 'queued' AND waiting.job_id = closed.job_id)
+        OR EXISTS (SELECT FROM punctual_occurrence waiting
+                   WHERE waiting.state = 'queued' AND waiting.pool = closed.pool)
+    )"""
+
+
+@cache
+def _end(*, many: bool) -> str:
+    """claimed, running → any other state, with its attempt; an occurrence with no other run → final."""
+    return f"""
+    WITH given AS {_given(many=many)}, locked AS MATERIALIZED (
+        SELECT id FROM punctual_occurrence
+        WHERE id {"= ANY(%(occurrence)s::uuid[])" if many else "= %(occurrence)s"}
+        AND {_unindexed("state")} IN ({ACTIVE})
+        ORDER BY id FOR SHARE
+    ), ended AS (
+        UPDATE punctual_taskrun run
+        SET state = given.state, finished_at = CASE WHEN given.final THEN %(now)s END,
+            available_at = COALESCE(given.available_at, run.available_at),
+            dispatched_at = CASE WHEN given.final THEN run.dispatched_at END,
+            snoozes = run.snoozes + given.snoozed, reason = COALESCE(given.reason, run.reason),
+            error = COALESCE(given.error, run.error),
+            fingerprint = COALESCE(given.fingerprint, run.fingerprint),
+            started_at = given.started_at, attempts_made = given.number + 1,
+            claim_token = NULL, lease_until = NULL
+        FROM given JOIN locked ON locked.id = given.occurrence
+        WHERE run.id = given.run AND {_unindexed("run.state")} IN ({HELD}) AND run.claim_token = given.token
+        RETURNING run.claimed_by, given.*
+    ), recorded AS (
+        UPDATE punctual_attempt attempt
+        SET state = ended.attempt_state, finished_at = %(now)s, error_type = ended.error_type,
+            error = ended.message, traceback = ended.traceback, log = ended.log
+        FROM ended
+        WHERE ended.recorded AND attempt.id = ended.attempt AND {_unindexed("attempt.state")} = 'running'
+    ), inserted AS (
+        INSERT INTO punctual_attempt AS attempt
+            (id, run_id, number, state, worker, started_at, finished_at, error_type, error, traceback, log)
+        SELECT attempt, run, number, attempt_state, claimed_by, started_at, %(now)s, error_type, message,
+            traceback, log
+        FROM ended WHERE NOT recorded
+        -- The supervisor may have recorded it meanwhile.
+        ON CONFLICT (id) DO UPDATE
+        SET state = excluded.state, finished_at = %(now)s, error_type = excluded.error_type,
+            error = excluded.error, traceback = excluded.traceback, log = excluded.log
+        WHERE {_unindexed("attempt.state")} = 'running'
+    ), closed AS (
+        UPDATE punctual_occurrence occurrence
+        SET state = ended.outcome, finished_at = %(now)s, reason = '', report = ended.report,
+            finalized_at = CASE WHEN ended.finalized THEN %(now)s END
+        FROM ended
+        WHERE occurrence.id = ended.occurrence AND ended.outcome IS NOT NULL
+        AND {_unindexed("occurrence.state")} IN ({ACTIVE})
+        RETURNING occurrence.id, occurrence.job_id, occurrence.pool
+    )
+    SELECT ended.run, closed.id, closed.id IS NOT NULL AND {WAITING}
+    FROM ended LEFT JOIN closed ON closed.id = ended.occurrence
+    """
+
+
+def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
+    many = len(ends) > 1
+    parameters = _columns(ends) if many else ends[0]._asdict()
+    rows = fetch_rows(_end(many=many), {**parameters, "now": now})
+    return Ended({run for run, _, _ in rows}, {id_: waiting for _, id_, waiting in rows if id_})
+
+
+def _columns(ends: Sequence[RunEnd]) -> dict[str, str]:
+    columns = zip(TYPES, zip(*ends, strict=True), strict=True)
+    return {name: _array(map(_element, values)) for name, values in columns}
+
+
+# -- occurrences ------------------------------------------------------------------------------------------
+
+# The members of a fan-out end about in their order: an open one is found soonest from the last backwards.
+STEP_DUE = f"""
+    SELECT given.id FROM unnest(%(ids)s::uuid[]) AS given (id)
+    WHERE (
+        SELECT true FROM punctual_taskrun run
+        WHERE run.occurrence_id = given.id AND {_unindexed("run.state")} IN ({OPEN})
+        AND run.available_at IS NOT NULL
+        ORDER BY run.position DESC LIMIT 1
+    ) IS NULL
+    """
+
+LOCK = f"""
+    SELECT {OCCURRENCE}, occurrence.started_at
+    FROM punctual_occurrence occurrence JOIN punctual_job job ON job.id = occurrence.job_id
+    WHERE occurrence.id = ANY(%(ids)s::uuid[])
+    AND {_unindexed("occurrence.state")} = ANY(%(states)s::text[])
+    ORDER BY occurrence.id FOR NO KEY UPDATE OF occurrence
+    """
+
+RUNS = """
+    SELECT run.id, run.occurrence_id, task.name, run.position, run.state, run.reason, run.policy,
+        run.attempts_made, run.started_at, run.finished_at, run.error,
+        run.state = 'scheduled' AND run.available_at IS NULL
+    FROM punctual_taskrun run JOIN punctual_task task ON task.id = run.task_id
+    WHERE run.occurrence_id = ANY(%(ids)s::uuid[])
+    ORDER BY run.occurrence_id, run.position
+    """
+
+CLOSE = f"""
+    WITH given AS MATERIALIZED (
+        SELECT * FROM unnest(%(occurrence)s::uuid[], %(outcome)s::text[], %(reason)s::text[],
+            %(finalized)s::bool[], %(report)s::jsonb[]) AS given (id, outcome, reason, finalized, report)
+    ), closed AS (
+        UPDATE punctual_occurrence occurrence
+        SET state = given.outcome, finished_at = %(now)s, reason = given.reason, report = given.report,
+            finalized_at = CASE WHEN given.finalized THEN %(now)s END
+        FROM given
+        WHERE occurrence.id = given.id AND {_unindexed("occurrence.state")} = ANY(%(states)s::text[])
+        RETURNING occurrence.id, occurrence.job_id, occurrence.pool
+    )
+    SELECT closed.id, {WAITING} FROM closed
+    """
+
+
+def step_due(ids: Collection[UUID]) -> list[UUID]:
+    return [id_ for (id_,) in fetch_rows(STEP_DUE, {"ids": _array(ids)})]
+
+
+def lock_occurrences(ids: Collection[UUID], states: Iterable[OccurrenceState]) -> list[OccurrenceFacts]:
+    rows = fetch_rows(LOCK, {"ids": _array(ids), "states": _array(states)})
+    return [_occurrence_facts(row) for row in rows]
+
+
+def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
+    rows = fetch_rows(RUNS, {"ids": _array(occurrences)})
+    return [RunFacts._make((*row[:6], _shared(row[6]), *row[7:])) for row in rows]
+
+
+def close(
+    closings: Sequence[Closing], *, states: Iterable[OccurrenceState], now: datetime
+) -> dict[UUID, bool]:
+    columns = zip(Closing._fields, zip(*closings, strict=True), strict=True)
+    arrays = {name: _array(map(_element, values)) for name, values in columns}
+    return dict(fetch_rows(CLOSE, {**arrays, "states": _array(states), "now": now}))
+
+
+# -- parameters and rows ----------------------------------------------------------------------------------
+
+
+def _array(elements: Iterable[object]) -> str:
+    """PostgreSQL's text of an array; the elements are ids, or quoted by `_element`."""
+    return "{" + ",".join(map(str, elements)) + "}"
+
+
+def _element(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool() | int() | UUID():
+            return str(value)
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _occurrence_facts(row: tuple[Any, ...]) -> OccurrenceFacts:
+    *facts, config, started_at = row
+    return OccurrenceFacts._make((*facts, _shared(config), started_at))
+
+
+@lru_cache(maxsize=1024)
+def _shared(document: str) -> Any:
+    """Configurations are never changed in memory, and most of a batch are the same few."""
+    return json.loads(document)
+
+
+def _own(document: str | None) -> Any:
+    """A function may change what it is given."""
+    return None if document is None else json.loads(document)
+
+
+_thread = local()
+
+
+def fetch_rows(sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
+        return _cursor().execute(sql, parameters).fetchall()
+
+
+def _cursor() -> "Cursor[tuple[Any, ...]]":
+    """A cursor with parameters bound by the server; Django's sends them inside the text, so that PostgreSQL
+    plans every call anew. Kept with its connection: creating one takes as long as the rest of a call."""
+    wrapper: Any = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up at each access
+    wrapper.validate_no_broken_transaction()
+    wrapper.close_if_health_check_failed()
+    wrapper.ensure_connection()
+    if getattr(_thread, "connection", None) is not wrapper.connection:
+        from psycopg import Cursor  # noqa: PLC0415 - missing in a SQLite installation
+        from psycopg.rows import tuple_row  # noqa: PLC0415
+
+        _thread.connection = wrapper.connection
+        _thread.cursor = Cursor(wrapper.connection, row_factory=tuple_row)
+    cursor: Cursor[tuple[Any, ...]] = _thread.cursor
+    return cursor
