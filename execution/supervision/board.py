@@ -14,7 +14,7 @@ import mmap
 import os
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import count
@@ -31,12 +31,12 @@ SLOTS = 1024  # more processes or threads share slots: they lose supervision, an
 # takes the next of these.
 SLOTS_PER_INDEX = 4
 SLOT_BYTES = 12288
-FACTS = struct.Struct("<IQ16s16s16sdd")  # pid, serial, run, occurrence, token, since, limit
+FACTS = struct.Struct("<IQ16s16s16sdd?")  # pid, serial, run, occurrence, token, since, limit, recorded
 NOTICE = struct.Struct("<QB")  # serial, cause
 INTERRUPT = struct.Struct("<QB")  # serial, cause
 TEXT = struct.Struct("<QI")  # serial, length; then the text
 BEGUN = struct.Struct("<16sI")  # token, count; then the runs that have begun under it, in order
-ENTRY = struct.Struct("<16sB")  # a run that has begun; 1 once it has succeeded
+ENTRY = struct.Struct("<16sB")  # a run that has begun, and its progress
 FACTS_AT, NOTICE_AT, INTERRUPT_AT, RELIEVED_AT, PROGRESS_AT, LOG_AT, BEGUN_AT = (
     0,
     128,
@@ -52,6 +52,14 @@ IDLE, RUNNING, REPORTING = range(3)
 MAX_PROGRESS_BYTES = LOG_AT - PROGRESS_AT - TEXT.size
 MAX_LOG_BYTES = BEGUN_AT - LOG_AT - TEXT.size
 MAX_BEGUN = (SLOT_BYTES - BEGUN_AT - BEGUN.size) // ENTRY.size  # several times what a message carries
+
+
+class BegunState(IntEnum):
+    """What is known of a run that has begun and whose attempt may not be a row yet."""
+
+    RUNNING = 0  # or over, with a result that only its process knows
+    SUCCEEDED = 1  # with nothing to add: the supervisor may report it
+    REPORTED = 2  # by the supervisor
 
 
 class StopCause(IntEnum):
@@ -75,6 +83,7 @@ class Facts:
     token: UUID
     since: float
     limit: float
+    recorded: bool = True  # False: its attempt is not a row yet, as in a bundle
     running: bool = True  # False: the function has returned, its result is being written
 
 
@@ -87,12 +96,22 @@ class Slot:
 
     # -- the process that runs the function ---------------------------------------------------------
 
-    def begin(self, *, run_id: UUID, occurrence_id: UUID, token: UUID, limit: float, pid: int) -> None:
+    def begin(
+        self,
+        *,
+        run_id: UUID,
+        occurrence_id: UUID,
+        token: UUID,
+        limit: float,
+        pid: int,
+        recorded: bool = True,
+    ) -> None:
         # Unique across processes: it contains the slot's number, and a slot has one process at a time.
         self.serial = max(self.serial + SLOTS, monotonic_ns() // SLOTS * SLOTS + self.number)
         now = monotonic()
         ids = run_id.bytes, occurrence_id.bytes, token.bytes
-        FACTS.pack_into(self._memory, self._start + FACTS_AT, pid, self.serial, *ids, now, now + limit)
+        times = now, now + limit
+        FACTS.pack_into(self._memory, self._start + FACTS_AT, pid, self.serial, *ids, *times, recorded)
         self._note_begun(token.bytes, run_id.bytes)
         self._memory[self.number] = RUNNING
 
@@ -107,21 +126,14 @@ class Slot:
             count = 0
             BEGUN.pack_into(self._memory, start, token, 0)
         place = start + BEGUN.size + ENTRY.size * min(count, MAX_BEGUN - 1)
-        ENTRY.pack_into(self._memory, place, run, 0)
+        ENTRY.pack_into(self._memory, place, run, BegunState.RUNNING)
         BEGUN.pack_into(self._memory, start, token, min(count + 1, MAX_BEGUN))
 
     def succeeded(self) -> None:
         """The run that began last is a success with nothing to add: the supervisor may report it."""
         start = self._start + BEGUN_AT
         _, count = BEGUN.unpack_from(self._memory, start)
-        place = start + BEGUN.size + ENTRY.size * (count - 1)
-        run, _ = ENTRY.unpack_from(self._memory, place)
-        ENTRY.pack_into(self._memory, place, run, 1)
-
-    def is_relieved(self, token: UUID) -> bool:
-        """Whether the supervisor has reported the successes of this bundle and handed back the rest."""
-        start = self._start + RELIEVED_AT
-        return self._memory[start : start + 16] == token.bytes
+        self._memory[start + BEGUN.size + ENTRY.size * count - 1] = BegunState.SUCCEEDED
 
     def returned(self) -> None:
         """The function has returned, its result is not a row yet: no time limit applies any more."""
@@ -172,25 +184,29 @@ class Slot:
         return facts if self.active and facts == self._facts() else None
 
     def _facts(self) -> Facts:
-        pid, serial, run, occurrence, token, since, limit = FACTS.unpack_from(
+        pid, serial, run, occurrence, token, since, limit, recorded = FACTS.unpack_from(
             self._memory, self._start + FACTS_AT
         )
         ids = (UUID(bytes=run), UUID(bytes=occurrence), UUID(bytes=token))
         running = self._memory[self.number] == RUNNING
-        return Facts(self.number, pid, serial, *ids, since, limit, running)
+        return Facts(self.number, pid, serial, *ids, since, limit, recorded, running)
 
-    def begun(self, token: UUID) -> dict[UUID, bool]:
-        """The runs that have begun under this token, in order, and whether each has succeeded."""
+    def begun(self, token: UUID) -> dict[UUID, BegunState]:
+        """The runs that have begun under this token, in order."""
         start = self._start + BEGUN_AT
         stored, count = BEGUN.unpack_from(self._memory, start)
         if stored != token.bytes:
             return {}
         first = start + BEGUN.size
         entries = ENTRY.iter_unpack(self._memory[first : first + ENTRY.size * count])
-        return {UUID(bytes=run): bool(done) for run, done in entries}
+        return {UUID(bytes=run): BegunState(state) for run, state in entries}
 
-    def relieve(self, token: UUID) -> None:
-        self._memory[self._start + RELIEVED_AT : self._start + RELIEVED_AT + 16] = token.bytes
+    def note_reported(self, token: UUID, runs: Collection[UUID]) -> None:
+        """The supervisor has reported these successes; their process need not."""
+        for place, run in enumerate(self.begun(token)):
+            if run in runs:
+                end = self._start + BEGUN_AT + BEGUN.size + ENTRY.size * (place + 1)
+                self._memory[end - 1] = BegunState.REPORTED
 
     def notify(self, serial: int, cause: StopCause) -> None:
         NOTICE.pack_into(self._memory, self._start + NOTICE_AT, serial, cause)

@@ -59,6 +59,7 @@ def occupy(claim: Claim) -> Iterator[SlotChannel]:
         token=claim.token,
         limit=duration(claim.run.policy["task_timeout"]).total_seconds(),
         pid=os.getpid(),
+        recorded=claim.recorded,
     )
     channel = SlotChannel(slot, slot.serial)
     yield channel

@@ -5,7 +5,7 @@ slot are reported for it. The attempt of the function that runs is recorded. The
 supervisor cannot know: failures, and successes with a log. Tokens decide if both report the same run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -14,10 +14,12 @@ from django.db import transaction
 
 from punctual.execution.broker.bundling import BUDGET
 from punctual.execution.broker.dispatch import dispatch
+from punctual.execution.ending.attempt_report import report_of_row
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report, report_of_row
+from punctual.execution.ending.report import report
 from punctual.execution.ending.settle import Settled
+from punctual.execution.supervision.board import BegunState
 from punctual.execution.worker.claim import record_attempts
 from punctual.occurrences import transitions
 from punctual.occurrences.models import TaskRun
@@ -30,11 +32,15 @@ class SlowBundle(NamedTuple):
     token: UUID
     current: UUID  # the run whose function is running
     running_for: timedelta
-    begun: Mapping[UUID, bool]  # and whether it has succeeded
+    begun: Mapping[UUID, BegunState]
 
 
-def relieve(bundles: Sequence[SlowBundle], *, now: datetime) -> int:
-    """Return the number of runs that were handed back or reported."""
+class Relieved(NamedTuple):
+    handed_back: Collection[UUID] = ()
+    reported: Collection[UUID] = ()
+
+
+def relieve(bundles: Sequence[SlowBundle], *, now: datetime) -> Relieved:
     by_token = {bundle.token: bundle for bundle in bundles}
     rows = TaskRun.objects.filter(claim_token__in=by_token, state=RunState.CLAIMED)
     held = [
@@ -43,14 +49,14 @@ def relieve(bundles: Sequence[SlowBundle], *, now: datetime) -> int:
         if run.claim_token
     ]
     unbegun = _hand_back([(bundle, run) for bundle, run in held if run.id not in bundle.begun], now)
-    done = [(bundle, run) for bundle, run in held if bundle.begun.get(run.id)]
+    done = [item for item in held if item[0].begun.get(item[1].id) is BegunState.SUCCEEDED]
     success = Result(Ending.SUCCESS)
     reports = [report_of_row(run, bundle.token, success) for bundle, run in done]
     settled = report(reports, now=now) if reports else Settled()
     _record([(bundle, run) for bundle, run in held if run.id == bundle.current], now)
     dispatch([*unbegun, *settled.released], now=now, chords=False, bundles=False)
     request_hooks(settled.with_hooks)
-    return len(unbegun) + len(reports)
+    return Relieved(unbegun, {item.begun.run for item in reports})
 
 
 def _hand_back(held: Sequence[tuple[SlowBundle, TaskRun]], now: datetime) -> list[UUID]:

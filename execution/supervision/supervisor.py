@@ -22,11 +22,12 @@ from uuid import UUID
 
 from punctual.conf import Settings
 from punctual.execution.broker.dispatch import dispatch
+from punctual.execution.ending.attempt_report import Report, report_of_row
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report, report_of_row
+from punctual.execution.ending.report import report
 from punctual.execution.ending.settle import Settled
-from punctual.execution.supervision.board import INTERRUPT_SIGNAL, Board, Facts, StopCause
+from punctual.execution.supervision.board import INTERRUPT_SIGNAL, BegunState, Board, Facts, StopCause
 from punctual.execution.supervision.prefetch import Prefetch
 from punctual.execution.supervision.relief import RELIEVE_AFTER, SlowBundle, relieve
 from punctual.execution.supervision.verdict import Verdict, WatchedAttempt, ending, stop_times, verdict
@@ -62,7 +63,7 @@ class LostAttempt:
     process_gone: bool  # then the other runs it had claimed are lost as well
     result: Result | None  # None: recorded already
     bundle_result: Result  # for the other runs of its bundle that had begun and were not reported
-    begun: Mapping[UUID, bool] = field(default_factory=dict)  # runs of its bundle; True: has succeeded
+    begun: Mapping[UUID, BegunState] = field(default_factory=dict)  # runs of its bundle, itself included
 
 
 @dataclass
@@ -187,19 +188,21 @@ class Supervisor:
         return len(reports) - settled.fenced
 
     def _relieve(self, at: float, clock: Clock) -> int:
-        """Relieve each bundle once; the flag is set when that has succeeded."""
+        """Relieve bundles in which one function takes long, each once."""
         slow = [
             attempt
             for attempt in self.watched.values()
-            if attempt.facts.running and not attempt.relieved and at - attempt.facts.since >= RELIEVE_AFTER
+            if attempt.facts.running
+            and not (attempt.facts.recorded or attempt.relieved)
+            and at - attempt.facts.since >= RELIEVE_AFTER
         ]
         if not slow:
             return 0
         relieved = relieve([self._bundle(attempt, at) for attempt in slow], now=clock())
         for attempt in slow:
-            self.board[attempt.facts.slot].relieve(attempt.facts.token)
+            self.board[attempt.facts.slot].note_reported(attempt.facts.token, relieved.reported)
             self.watched[attempt.facts.serial] = replace(attempt, relieved=True)
-        return relieved
+        return len(relieved.handed_back) + len(relieved.reported)
 
     def _bundle(self, attempt: WatchedAttempt, at: float) -> SlowBundle:
         facts = attempt.facts
@@ -262,9 +265,8 @@ def _read_lost(lost: Iterable[LostAttempt]) -> tuple[list[Report], dict[UUID, li
             if attempt.process_gone:
                 unbegun[attempt.facts.token].append(run.id)
         elif was_running or attempt.process_gone:
-            succeeded = attempt.begun.get(run.id) and not was_running
             result = attempt.result if was_running else attempt.bundle_result
-            if succeeded:
+            if attempt.begun.get(run.id) is BegunState.SUCCEEDED:
                 result = Result(Ending.SUCCESS)
             if result is not None:
                 reports.append(report_of_row(run, attempt.facts.token, result))

@@ -13,10 +13,11 @@ from datetime import datetime
 
 from punctual.execution.broker.bundling import BUDGET
 from punctual.execution.broker.dispatch import dispatch
+from punctual.execution.ending.attempt_report import Report, report_of_claim
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report, report_of_claim
+from punctual.execution.ending.report import report
 from punctual.execution.ending.settle import Settled
-from punctual.execution.supervision.board import board
+from punctual.execution.supervision.board import BegunState, board
 from punctual.execution.worker.claim import Claim, begin, hand_back
 
 MAX_DURATION = 10 * BUDGET  # seconds after the claim
@@ -59,8 +60,9 @@ class ClaimedBundle:
             board.own_slot().succeeded()
 
     def report(self) -> Settled:
-        """Write the results, all in one statement."""
-        reports = [item for item in self._reports if not _is_reported(item)]
+        """Write the results in one statement, except those that the supervisor has reported."""
+        begun = board.own_slot().begun(self._reports[0].begun.token) if self._reports else {}
+        reports = [item for item in self._reports if begun.get(item.begun.run) is not BegunState.REPORTED]
         return report(reports, now=self._clock()) if reports else Settled()
 
     def _is_over(self) -> bool:
@@ -69,13 +71,5 @@ class ClaimedBundle:
     def _hand_back(self, items: Sequence[Claim]) -> None:
         """If the process dies in here, the runs wait until their lease expires; it costs them no attempt."""
         self._waiting.clear()
-        if board.own_slot().is_relieved(items[0].token):
-            return
         now = self._clock()
         dispatch(hand_back(items, now=now), now=now, chords=False, bundles=False)
-
-
-def _is_reported(item: Report) -> bool:
-    """By the supervisor, which relieved the bundle; a result that it cannot know is still to be written."""
-    slot = board.own_slot()
-    return slot.is_relieved(item.begun.token) and slot.begun(item.begun.token).get(item.begun.run, False)

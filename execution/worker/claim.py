@@ -12,7 +12,6 @@ If nothing can be claimed, the message was resent or is outdated, and it is igno
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -30,6 +29,7 @@ class Begun(NamedTuple):
     """An attempt that has begun and may not be a row yet."""
 
     run: UUID
+    attempt: UUID
     number: int
     token: UUID
     worker: str
@@ -43,16 +43,13 @@ class Claim:
     worker: str
     lease_until: datetime
     number: int  # of its attempt
+    attempt_id: UUID
     began_at: datetime | None = None
     recorded: bool = True  # its attempt is a row
 
-    @cached_property
-    def attempt_id(self) -> UUID:
-        return attempt_id(self.run.id, self.number)
-
     @property
     def begun(self) -> Begun:
-        return Begun(self.run.id, self.number, self.token, self.worker, self.started_at)
+        return Begun(self.run.id, self.attempt_id, self.number, self.token, self.worker, self.started_at)
 
     @property
     def started_at(self) -> datetime:
@@ -74,9 +71,10 @@ def claim(
 
 
 def _claim(run: ClaimedRun, take: Take) -> Claim:
-    began_at = run.started_at if run.begun else None
     number = run.attempts_made - run.begun
-    return Claim(run, take.token, take.worker, take.lease_until, number, began_at, recorded=run.begun)
+    attempt = take.attempts[number] if run.begun else attempt_id(run.id, number)
+    began_at = run.started_at if run.begun else None
+    return Claim(run, take.token, take.worker, take.lease_until, number, attempt, began_at, run.begun)
 
 
 def _with_start_times(runs: list[ClaimedRun]) -> list[ClaimedRun]:
@@ -121,7 +119,7 @@ def _attempt(
     item: Begun, state: AttemptState = AttemptState.RUNNING, finished_at: datetime | None = None
 ) -> Attempt:
     return Attempt(
-        id=attempt_id(item.run, item.number),
+        id=item.attempt,
         run_id=item.run,
         number=item.number,
         state=state,

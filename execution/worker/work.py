@@ -14,15 +14,10 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from punctual.conf import current_settings
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.broker.pace import paces
+from punctual.execution.ending.attempt_report import report_of_claim
 from punctual.execution.ending.hooks import call_complete_hooks, call_start_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import (
-    FencedError,
-    end_runs,
-    report,
-    report_of_claim,
-    take_next_steps,
-)
+from punctual.execution.ending.report import FencedError, end_runs, report, take_next_steps
 from punctual.execution.ending.settle import Settled, settle
 from punctual.execution.supervision.occupancy import free_slot_at_end, occupy
 from punctual.execution.worker.attempt import perform, result_of_error

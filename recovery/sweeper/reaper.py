@@ -13,12 +13,12 @@ from uuid import UUID
 
 from django.db import transaction
 
+from punctual.execution.ending.attempt_report import Report, report_of_row
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report, report_of_row
+from punctual.execution.ending.report import report
 from punctual.execution.ending.settle import Settled
 from punctual.jobs.events import Event, emit
 from punctual.occurrences import transitions
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, TaskRun
 from punctual.occurrences.states import RunState
 
@@ -68,11 +68,7 @@ def _lost_result(run: TaskRun) -> Result:
 def _copy_lease_to_attempts(runs: list[TaskRun], reports: list[Report]) -> None:
     """Keep lease and heartbeat on the attempts as evidence: `report` has cleared them on the runs."""
     attempts = [
-        Attempt(
-            id=attempt_id(item.begun.run, item.begun.number),
-            lease_until=run.lease_until,
-            heartbeat_at=run.heartbeat_at,
-        )
+        Attempt(id=item.begun.attempt, lease_until=run.lease_until, heartbeat_at=run.heartbeat_at)
         for run, item in zip(runs, reports, strict=True)
     ]
     Attempt.objects.bulk_update(attempts, ["lease_until", "heartbeat_at"])

@@ -13,6 +13,7 @@ from kombu import pools
 from punctual.execution.broker import redis
 from punctual.jobs.declaration.registry import Registry, registry
 from punctual.jobs.models import Job, Task
+from punctual.occurrences.engines import postgres
 from tests.harness import Harness
 from tests.occurrences.factories import a_job, a_task, saved
 
@@ -105,3 +106,17 @@ def forget_connections(app: Any) -> None:
     pools.reset()
     app._pool = app.amqp._producer_pool = app._backend_cache = None
     vars(app._local).pop("backend", None)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements of PostgreSQL's engine, which Django does not see."""
+    statements: list[str] = []
+    fetch_rows = postgres.fetch_rows
+
+    def counted(sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        statements.append(sql)
+        return fetch_rows(sql, parameters)
+
+    monkeypatch.setattr(postgres, "fetch_rows", counted)
+    return statements

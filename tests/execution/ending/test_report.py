@@ -1,15 +1,18 @@
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from punctual.execution.ending.attempt_report import ATTEMPT_STATES, Report, report_of_row
 from punctual.execution.ending.fingerprint import fingerprint
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import ATTEMPT_STATES, FencedError, Report, report
+from punctual.execution.ending.report import FencedError, end_runs, report
 from punctual.execution.ending.settle import Settled
+from punctual.execution.worker.claim import Begun
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
@@ -22,8 +25,9 @@ SUCCESS = Result(Ending.SUCCESS)
 
 
 def reported(run: TaskRun, result: Result, **facts: object) -> Report:
-    token = facts.get("token") or run.claim_token
-    return Report(run.id, run.occurrence_id, token, result)  # type: ignore[arg-type]
+    run.refresh_from_db()
+    token: Any = facts.get("token") or run.claim_token or uuid4()
+    return report_of_row(run, token, result)
 
 
 def test_every_ending_has_an_attempt_state() -> None:
@@ -114,7 +118,7 @@ def test_a_result_with_an_old_token_changes_nothing(job: Job, task: Task, result
     late = reported(run, result, token=uuid4())
     assert report([late], now=LATER) == Settled(fenced=1)
     with pytest.raises(FencedError):
-        report([late], now=LATER, strict=True)
+        end_runs([late], now=LATER, strict=True)
     assert (columns_of(TaskRun, run.id), columns_of(Occurrence, occurrence.id)) == before
 
 
@@ -135,7 +139,8 @@ def test_a_result_for_a_run_that_is_no_longer_running_changes_nothing(
 
 @pytest.mark.django_db
 def test_a_result_for_an_unknown_occurrence_is_fenced() -> None:
-    stranger = Report(uuid4(), uuid4(), uuid4(), SUCCESS)
+    begun = Begun(uuid4(), uuid4(), 0, uuid4(), "w", NOW)
+    stranger = Report(begun, uuid4(), "task", {}, 0, SUCCESS)
     assert report([stranger], now=NOW) == Settled(fenced=1)
 
 
@@ -170,8 +175,9 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_results(db: N
         for number in range(size):
             job = saved(a_job(f"job-{size}-{number}", NOW))
             runs += start_occurrence(job, NOW, saved(a_task(job)))[1]
+        reports = [reported(run, SUCCESS) for run in runs]
         with CaptureQueriesContext(connection) as queries:
-            assert len(report([reported(run, SUCCESS) for run in runs], now=LATER).finished) == size
+            assert len(report(reports, now=LATER).finished) == size
         costs.append(len(queries))
     assert costs[0] == costs[1]
 

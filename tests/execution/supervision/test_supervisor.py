@@ -11,6 +11,9 @@ import pytest
 from django.db import OperationalError
 
 from punctual.conf import Settings
+from punctual.execution.ending.attempt_report import report_of_row
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.ending.report import report
 from punctual.execution.supervision.board import Board, Slot, StopCause
 from punctual.execution.supervision.prefetch import Messages
 from punctual.execution.supervision.supervisor import LEDGER_INTERVAL, Supervised, Supervisor, exit_status
@@ -46,10 +49,12 @@ class Setting:
         (facts,) = self.board.attempts()
         self.begun = facts.since
 
-    def note_begun(self, run: TaskRun) -> None:
+    def note_begun(self, run: TaskRun, *, succeeded: bool = False) -> None:
         """Another run of the same bundle, whose attempt is not yet a row."""
         assert self.run.claim_token is not None
         self.slot._note_begun(self.run.claim_token.bytes, run.id.bytes)
+        if succeeded:
+            self.slot.succeeded()
 
     def after(self, seconds: float) -> Supervised:
         def clock() -> datetime:
@@ -165,7 +170,8 @@ def test_a_process_that_dies_is_noticed_at_once_and_counts_as_an_attempt(
 def test_a_result_that_was_written_just_before_its_process_died_stands(
     worker: Setting, child: subprocess.Popen[bytes]
 ) -> None:
-    transitions.succeed([worker.run.id], now=NOW)
+    assert worker.run.claim_token is not None
+    report([report_of_row(worker.row(), worker.run.claim_token, Result(Ending.SUCCESS))], now=NOW)
     child.kill()
     wait_until_dead(child.pid)
     assert worker.after(0.1).ended == 0
@@ -189,26 +195,28 @@ def test_a_stopping_worker_notifies_its_functions_and_hands_back_runs_that_do_no
 
 
 @pytest.mark.req("TSK-3")
-def test_other_runs_of_a_dead_process_are_handed_back_or_reported_lost(
+def test_other_runs_of_a_dead_process_are_handed_back_or_reported_as_its_slot_says(
     worker: Setting, child: subprocess.Popen[bytes], job: Job, queue: Harness
 ) -> None:
     occurrence = worker.run.occurrence
     held = {"claim_token": worker.run.claim_token, "lease_until": NOW + timedelta(seconds=30)}
-    unbegun, begun = (
+    unbegun, begun, succeeded = (
         saved(a_run(occurrence, saved(a_task(job, name, position=place)), RunState.CLAIMED, **held))
-        for place, name in ((1, "second"), (2, "third"))
+        for place, name in ((1, "second"), (2, "third"), (4, "fifth"))
     )
     done = saved(a_run(occurrence, saved(a_task(job, "fourth", position=3)), RunState.RUNNING, **held))
     worker.note_begun(begun)
+    worker.note_begun(succeeded, succeeded=True)
     child.kill()
     wait_until_dead(child.pid)
-    assert worker.after(0.1).ended == 3
+    assert worker.after(0.1).ended == 4
     states = dict(TaskRun.objects.values_list("id", "state"))
     assert states == {
         worker.run.id: "retry",
         unbegun.id: "scheduled",
         begun.id: "retry",
         done.id: "retry",
+        succeeded.id: "success",
     }
     (attempt,) = begun.attempts.all()
     assert (attempt.state, attempt.number, unbegun.attempts.count()) == ("lost", 0, 0)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from threading import Event
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +10,10 @@ import pytest
 
 from punctual import Context
 from punctual import Job as DeclaredJob
+from punctual.conf import Settings
+from punctual.execution.supervision.board import board
+from punctual.execution.supervision.relief import RELIEVE_AFTER
+from punctual.execution.supervision.supervisor import Supervised, Supervisor
 from punctual.execution.worker.work import work
 from punctual.jobs.declaration.registry import Registry, TaskFunction
 from punctual.jobs.models import Job
@@ -138,31 +142,63 @@ def test_each_occurrence_s_start_hook_comes_just_before_its_own_function(
     assert order == ["start job-0", "first", "start job-1", "second"]
 
 
-@pytest.mark.django_db(transaction=True)
+def supervise(queue: Harness) -> Supervised:
+    """One pass of the supervisor while a function runs, as its own process would make it."""
+    return Supervisor(board, Settings()).run_once(at=monotonic() + RELIEVE_AFTER, clock=queue.clock)
+
+
 @pytest.mark.req("TSK-3")
 def test_while_one_function_hangs_the_others_of_its_bundle_are_recorded_and_handed_back(
     declared: Registry, queue: Harness
 ) -> None:
-    """In real time: the function blocks until it has seen that no other run waits for it."""
-    handed_back, order = Event(), []
+    order: list[str] = []
+    seen: list[list[str]] = []
 
     def hangs(_: Context) -> None:
-        for _turn in range(1_000):
-            if states(runs) == ["success", "running", "scheduled"]:
-                handed_back.set()
-                return
-            handed_back.wait(0.01)
+        assert supervise(queue).relieved == 2
+        seen.append(states(runs))
+        queue.pass_time(seconds=1)
 
     runs = a_bundle(declared, lambda _: None, hangs, lambda _: order.append("third"))
-    done = DeclaredJob("job-0", "@hourly")
-    done.on_complete(lambda _: order.append("hook of the first"))
-    assert work(runs, worker="w", clock=queue.clock) == 2
-    assert handed_back.is_set()
-    queue.pass_time(seconds=1)
+    DeclaredJob("job-0", "@hourly").on_complete(lambda _: order.append("hook of the first"))
+    assert perform(queue, runs) == 2
+    assert seen == [["success", "running", "scheduled"]]
     queue.work()
     assert Counter(order) == {"third": 1, "hook of the first": 1}
     assert states(runs) == ["success"] * 3
     assert Counter(Attempt.objects.values_list("state", "number")) == {("success", 0): 3}
+
+
+@pytest.mark.req("TSK-3")
+def test_results_that_the_supervisor_cannot_know_are_reported_by_the_process(
+    declared: Registry, queue: Harness
+) -> None:
+    seen: list[list[str]] = []
+
+    def fails(_: Context) -> None:
+        raise RuntimeError("broken")
+
+    def logs(ctx: Context) -> None:
+        ctx.logger.warning("seen")
+
+    def hangs(_: Context) -> None:
+        supervise(queue)
+        seen.append(states(runs))
+
+    runs = a_bundle(declared, fails, logs, lambda _: None, hangs)
+    assert perform(queue, runs) == 4
+    assert seen == [["claimed", "claimed", "success", "running"]]
+    assert states(runs) == ["retry", "success", "success", "success"]
+    assert "seen" in Attempt.objects.get(run=runs[1]).log
+
+
+def test_a_single_run_that_takes_long_costs_the_supervisor_no_relief(
+    declared: Registry, queue: Harness
+) -> None:
+    passes: list[Supervised] = []
+    runs = a_bundle(declared, lambda _: passes.append(supervise(queue)))
+    perform(queue, runs)
+    assert passes == [Supervised()]
 
 
 def test_a_bundle_whose_lease_has_expired_begins_no_further_run(declared: Registry, queue: Harness) -> None:

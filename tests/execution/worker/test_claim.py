@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from punctual.execution.worker.claim import LEASE, Claim, Claimed, begin, claim, hand_back, record_attempts
+from punctual.execution.worker.claim import LEASE, Claim, begin, claim, hand_back, record_attempts
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
 from punctual.occurrences.ids import attempt_id
@@ -32,14 +32,14 @@ def run(occurrence: Occurrence, task: Task) -> TaskRun:
 def test_a_claim_starts_the_occurrence_and_opens_an_attempt(occurrence: Occurrence, run: TaskRun) -> None:
     claimed = claim([run.id], worker="host/1", now=LATER)
 
-    (item,) = claimed.claims
-    assert (item.run.id, item.number, claimed.started) == (run.id, 0, (occurrence.id,))
+    (item,) = claimed
+    assert (item.run.id, item.number, item.run.first) == (run.id, 0, True)
     run.refresh_from_db()
     assert (run.state, run.claim_token, run.claimed_by) == (R.RUNNING, item.token, "host/1")
     assert (run.lease_until, run.started_at, run.attempts_made) == (LATER + LEASE, LATER, 1)
     occurrence.refresh_from_db()
     assert (occurrence.state, occurrence.started_at) == (S.RUNNING, LATER)
-    assert item.occurrence.deadline_at == LATER + timedelta(hours=1), "the task is told its deadline"
+    assert item.run.deadline_at == LATER + timedelta(hours=1), "the task is told its deadline"
     attempt = Attempt.objects.get()
     assert (attempt.id, attempt.worker, attempt.started_at) == (attempt_id(run.id, 0), "host/1", LATER)
 
@@ -47,7 +47,7 @@ def test_a_claim_starts_the_occurrence_and_opens_an_attempt(occurrence: Occurren
 def test_a_second_message_for_the_same_attempt_is_dropped_without_a_trace(run: TaskRun) -> None:
     claim([run.id], worker="host/1", now=LATER)
     before = columns_of(TaskRun, run.id)
-    assert claim([run.id], worker="host/2", now=LATER + timedelta(days=1)) == Claimed()
+    assert claim([run.id], worker="host/2", now=LATER + timedelta(days=1)) == ()
     assert columns_of(TaskRun, run.id) == before
     assert Attempt.objects.count() == 1
 
@@ -55,7 +55,7 @@ def test_a_second_message_for_the_same_attempt_is_dropped_without_a_trace(run: T
 @pytest.mark.parametrize("state", [state for state in R if state is not R.SCHEDULED])
 def test_only_a_scheduled_run_is_claimed(occurrence: Occurrence, task: Task, state: RunState) -> None:
     run = saved(a_run(occurrence, task, state))
-    assert claim([run.id], worker="w", now=LATER) == Claimed()
+    assert claim([run.id], worker="w", now=LATER) == ()
     occurrence.refresh_from_db()
     assert occurrence.state == S.DISPATCHED, "nothing claimed, nothing started"
 
@@ -65,21 +65,21 @@ def test_a_run_of_an_occurrence_that_is_not_under_way_is_not_claimed(
     job: Job, task: Task, state: OccurrenceState
 ) -> None:
     run = saved(a_run(saved(an_occurrence(job, NOW, state)), task))
-    assert claim([run.id], worker="w", now=LATER) == Claimed()
+    assert claim([run.id], worker="w", now=LATER) == ()
     assert not Attempt.objects.exists()
 
 
 def test_a_run_that_is_not_available_yet_is_not_claimed(occurrence: Occurrence, task: Task) -> None:
     run = saved(a_run(occurrence, task, available_at=LATER + timedelta(seconds=1)))
-    assert claim([run.id], worker="w", now=LATER) == Claimed()
+    assert claim([run.id], worker="w", now=LATER) == ()
     occurrence.refresh_from_db()
     assert occurrence.state == S.DISPATCHED
 
 
 @pytest.mark.django_db
 def test_unknown_runs_and_an_empty_message_claim_nothing() -> None:
-    assert claim([uuid4()], worker="w", now=NOW) == Claimed()
-    assert claim([], worker="w", now=NOW) == Claimed()
+    assert claim([uuid4()], worker="w", now=NOW) == ()
+    assert claim([], worker="w", now=NOW) == ()
 
 
 def test_a_later_attempt_counts_on_and_starts_nothing_again(occurrence: Occurrence, task: Task) -> None:
@@ -88,8 +88,7 @@ def test_a_later_attempt_counts_on_and_starts_nothing_again(occurrence: Occurren
         saved(an_attempt(run, "failed", number=number))  # type: ignore[arg-type]
     Occurrence.objects.update(state=S.RUNNING, started_at=NOW)
     claimed = claim([run.id], worker="w", now=LATER)
-    assert [item.number for item in claimed.claims] == [2]
-    assert claimed.started == ()
+    assert [(item.number, item.run.first) for item in claimed] == [(2, False)]
     assert Occurrence.objects.get().started_at == NOW
 
 
@@ -98,7 +97,7 @@ def test_a_message_of_several_runs_claims_those_that_can_be(
 ) -> None:
     done = saved(a_run(occurrence, second, R.SUCCESS))
     claimed = claim([done.id, run.id], worker="w", now=LATER, lease=timedelta(minutes=5))
-    assert [item.run.id for item in claimed.claims] == [run.id]
+    assert [item.run.id for item in claimed] == [run.id]
     assert TaskRun.objects.get(id=run.id).lease_until == LATER + timedelta(minutes=5)
 
 
@@ -109,9 +108,9 @@ def bundle(occurrence: Occurrence, run: TaskRun, second: Task) -> list[TaskRun]:
 
 def test_the_runs_of_a_bundle_are_claimed_and_none_has_begun(bundle: list[TaskRun]) -> None:
     claimed = claim([run.id for run in bundle], worker="w", now=LATER)
-    assert [(item.run.id, item.begun, item.number) for item in claimed.claims] == [
-        (bundle[0].id, False, 0),
-        (bundle[1].id, False, 0),
+    assert [(item.run.id, item.began_at, item.number) for item in claimed] == [
+        (bundle[0].id, None, 0),
+        (bundle[1].id, None, 0),
     ]
     rows = TaskRun.objects.filter(id__in=[run.id for run in bundle])
     assert set(rows.values_list("state", "attempts_made", "lease_until")) == {("claimed", 0, LATER + LEASE)}
@@ -119,7 +118,7 @@ def test_the_runs_of_a_bundle_are_claimed_and_none_has_begun(bundle: list[TaskRu
 
 
 def begun_of(bundle: list[TaskRun], at: datetime = LATER) -> Claim:
-    held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1]
+    held = claim([run.id for run in bundle], worker="w", now=NOW)[1]
     begun = begin(held, now=at)
     assert begun is not None
     return begun
@@ -127,11 +126,11 @@ def begun_of(bundle: list[TaskRun], at: datetime = LATER) -> Claim:
 
 def test_an_attempt_begun_in_memory_is_recorded_once_with_the_time_it_began(bundle: list[TaskRun]) -> None:
     begun = begun_of(bundle)
-    assert (begun.begun, begun.number, begun.run.started_at, begun.run.attempts_made) == (True, 0, LATER, 1)
+    assert (begun.began_at, begun.number) == (LATER, 0)
     assert columns_of(TaskRun, begun.run.id)["state"] == R.CLAIMED
     for _ in range(2):
-        record_attempts([begun], now=LATER + timedelta(seconds=1))
-    attempt = Attempt.objects.get(run=begun.run)
+        record_attempts([begun.begun], now=LATER + timedelta(seconds=1))
+    attempt = Attempt.objects.get(run=begun.run.id)
     assert (attempt.id, attempt.worker, attempt.started_at) == (attempt_id(begun.run.id, 0), "w", LATER)
     row = columns_of(TaskRun, begun.run.id)
     assert (row["state"], row["started_at"], row["attempts_made"]) == (R.RUNNING, LATER, 1)
@@ -141,8 +140,8 @@ def test_a_run_canceled_after_it_began_gets_a_canceled_attempt(bundle: list[Task
     begun = begun_of(bundle)
     transitions.cancel([begun.run.id], reason="operator", now=LATER)
     for _ in range(2):
-        record_attempts([begun], now=LATER)
-    attempt = Attempt.objects.get(run=begun.run)
+        record_attempts([begun.begun], now=LATER)
+    attempt = Attempt.objects.get(run=begun.run.id)
     assert (attempt.state, attempt.number, columns_of(TaskRun, begun.run.id)["attempts_made"]) == (
         "canceled",
         0,
@@ -152,19 +151,19 @@ def test_a_run_canceled_after_it_began_gets_a_canceled_attempt(bundle: list[Task
 
 def test_the_attempt_of_a_run_claimed_by_another_worker_is_not_recorded(bundle: list[TaskRun]) -> None:
     begun = begun_of(bundle)
-    record_attempts([replace(begun, token=uuid4())], now=LATER)
+    record_attempts([replace(begun, token=uuid4()).begun], now=LATER)
     assert not Attempt.objects.exists()
 
 
 def test_a_run_handed_back_can_be_claimed_by_another_worker_at_once(bundle: list[TaskRun]) -> None:
-    held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1:]
+    held = claim([run.id for run in bundle], worker="w", now=NOW)[1:]
     assert hand_back(held, now=LATER) == (bundle[1].id,)
-    (other,) = claim([bundle[1].id], worker="other", now=LATER).claims
+    (other,) = claim([bundle[1].id], worker="other", now=LATER)
     assert (other.number, other.token != held[0].token) == (0, True)
     assert hand_back([], now=LATER) == ()
 
 
 def test_a_claimed_run_begins_only_while_its_lease_is_valid(bundle: list[TaskRun]) -> None:
-    held = claim([run.id for run in bundle], worker="w", now=NOW).claims[1]
+    held = claim([run.id for run in bundle], worker="w", now=NOW)[1]
     assert begin(held, now=NOW + LEASE) is None
     assert begin(held, now=NOW + LEASE - timedelta(microseconds=1)) is not None

@@ -1,0 +1,172 @@
+"""One attempt's result, and the new values of its rows that follow from it. Pure.
+
+The same values are written for every outcome, in one statement (`report`).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from punctual.execution.ending.fingerprint import fingerprint
+from punctual.execution.ending.outcome import (
+    Ending,
+    Exhaust,
+    Outcome,
+    Restart,
+    Result,
+    Stop,
+    Succeed,
+    Wait,
+    decide,
+)
+from punctual.execution.ending.steps import next_step
+from punctual.execution.ending.summary import summary
+from punctual.execution.worker.claim import Begun, Claim
+from punctual.jobs.config.retry import Retry
+from punctual.jobs.declaration.registry import registry
+from punctual.occurrences.engines.contract import ClaimedRun, RunEnd, RunFacts
+from punctual.occurrences.ids import attempt_id
+from punctual.occurrences.models import TaskRun
+from punctual.occurrences.states import AttemptState, RunState
+
+ATTEMPT_STATES = {
+    Ending.SUCCESS: AttemptState.SUCCESS,
+    Ending.FAILED: AttemptState.FAILED,
+    Ending.FATAL: AttemptState.FAILED,
+    Ending.TIMEOUT: AttemptState.TIMEOUT,
+    Ending.LOST: AttemptState.LOST,
+    Ending.CANCELED: AttemptState.CANCELED,
+    Ending.SNOOZED: AttemptState.SNOOZED,
+    Ending.RELEASED: AttemptState.RELEASED,
+    Ending.UNSURE: AttemptState.LOST,
+}
+MAX_REASON_LENGTH = 200
+UNCHANGED: Mapping[str, Any] = dict.fromkeys(("available_at", "reason", "error", "fingerprint"))
+
+
+@dataclass(frozen=True)
+class Report:
+    """One attempt's result, with the claim it was made under."""
+
+    begun: Begun
+    occurrence_id: UUID
+    task: str
+    policy: Mapping[str, Any]
+    snoozes: int
+    result: Result
+    recorded: bool = True  # the attempt is a row
+    alone: ClaimedRun | None = None  # the run, if it is known to be the only one of its occurrence
+
+
+def report_of_claim(claim: Claim, result: Result) -> Report:
+    run = claim.run
+    return Report(
+        claim.begun,
+        run.occurrence.id,
+        run.task,
+        run.policy,
+        run.snoozes,
+        result,
+        claim.recorded,
+        run if run.alone else None,
+    )
+
+
+def report_of_row(run: TaskRun, token: UUID, result: Result) -> Report:
+    """For a process that is gone: only its rows are known.
+
+    Of an attempt that is not a row yet, only the time of the claim is known.
+    """
+    recorded = run.state == RunState.RUNNING
+    started_at = (run.started_at if recorded else run.heartbeat_at) or run.occurrence.run_at
+    number = run.attempts_made - recorded
+    begun = Begun(run.id, attempt_id(run.id, number), number, token, run.claimed_by, started_at)
+    return Report(begun, run.occurrence_id, run.task.name, run.policy, run.snoozes, result, recorded)
+
+
+def run_end(item: Report, *, now: datetime) -> RunEnd:
+    """Decide what becomes of the run, and of its occurrence if it has no other run."""
+    result, begun = item.result, item.begun
+    values = _run_values(result, _decide(item, now), now)
+    return RunEnd(
+        begun.run,
+        item.occurrence_id,
+        begun.token,
+        **values,
+        attempt=begun.attempt,
+        number=begun.number,
+        started_at=begun.started_at,
+        recorded=item.recorded,
+        attempt_state=ATTEMPT_STATES[result.ending],
+        error_type=result.error_type,
+        message=result.error if result.error_type else "",
+        traceback=result.traceback,
+        log=result.log,
+        **_closing(item, values, now),
+    )
+
+
+def _decide(item: Report, now: datetime) -> Outcome:
+    if item.result.ending is Ending.SUCCESS:  # nearly always: its policy need not be read
+        return Succeed()
+    failures = item.begun.number + 1 - item.snoozes
+    retry = Retry.load(item.policy["retry"])
+    return decide(item.result, retry, failures=failures, seed=item.begun.run, now=now)
+
+
+def _run_values(result: Result, outcome: Outcome, now: datetime) -> dict[str, Any]:
+    """The new columns of the run; None: as they are."""
+    line = error_line(result)
+    match outcome:
+        case Succeed():
+            return _values(RunState.SUCCESS, final=True, error="")
+        case Wait(at) if result.ending is Ending.SNOOZED:
+            return _values(RunState.RETRY, available_at=at, snoozed=1)
+        case Wait(at):
+            return _values(RunState.RETRY, available_at=at, error=line)
+        case Restart():
+            return _values(RunState.SCHEDULED, available_at=now, snoozed=1)
+        case Exhaust(reason):
+            group = fingerprint(result)
+            return _values(RunState.DLQ, final=True, error=line, reason=reason, fingerprint=group)
+        case Stop(reason):
+            return _values(RunState.CANCELED, final=True, error=line, reason=reason[:MAX_REASON_LENGTH])
+
+
+def _values(state: RunState, *, final: bool = False, snoozed: int = 0, **columns: Any) -> dict[str, Any]:
+    return {**UNCHANGED, "state": state, "final": final, "snoozed": snoozed, **columns}
+
+
+def _closing(item: Report, values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """How the occurrence of a run without neighbours ends."""
+    run = item.alone
+    if run is None or not values["final"]:
+        return {}
+    facts = RunFacts(
+        run.id,
+        item.occurrence_id,
+        run.task,
+        run.position,
+        values["state"],
+        values["reason"] or run.reason,
+        run.policy,
+        item.begun.number + 1,
+        item.begun.started_at,
+        now,
+        values["error"],
+    )
+    outcome = next_step([facts]).outcome
+    if outcome is None:
+        return {}
+    return {
+        "outcome": outcome,
+        "finalized": not registry.has_complete_hooks(run.occurrence.job),
+        "report": json.dumps(summary(run.occurrence, [facts], outcome, now)),
+    }
+
+
+def error_line(result: Result) -> str:
+    return f"{result.error_type}: {result.error}" if result.error_type else result.error
