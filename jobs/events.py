@@ -54,7 +54,6 @@ class Event(StrEnum):
         WARNING,
         "The database does not answer; a worker keeps the result of a run and retries.",
     )
-    WATCHER_FAILED = "watcher.failed", ERROR, "The watcher of a bundle failed; it retries."
     SUPERVISOR_FAILED = "supervisor.failed", WARNING, "A pass of a worker's supervisor failed; it retries."
     BEAT_TICKED = "beat.ticked", DEBUG, "A tick of a beat had work to do, with its counts."
     BEAT_TICK_FAILED = "beat.tick_failed", WARNING, "A tick of a beat failed; the next one retries."

@@ -26,5 +26,5 @@ Which module answers which question
 - `parents.py`: how does a new row keep the row it refers to from being pruned?
 - `job_port.py`: the functions that `punctual.jobs` calls without importing this room.
 - `database/`: bulk statements, array parameters, triggers, CHECKs, and the one vendor check.
-- `swift.py`, `swift_endings.py`, `last_out.py`: the PostgreSQL statements behind `transitions.py`.
+- `engines/`: claim and ending behind `transitions.py`, one module per kind of database.
 """

@@ -3,7 +3,8 @@
 | question | module |
 |---|---|
 | does a run succeed, retry, or go to the dead letters? Pure. | `outcome` |
-| how is a result written? | `report`; plain successes on PostgreSQL: `successes` |
+| which values do a result and its outcome write? Pure. | `attempt_report` |
+| how is a result written? | `report` |
 | what follows for the occurrence: the next task, a cancellation, the end? Pure. | `steps` |
 | when is an occurrence finished? | `settle` |
 | who calls `on_start` and `on_complete`? | `hooks` |
@@ -11,10 +12,12 @@
 | which failures are of the same kind? | `fingerprint` |
 | how is an occurrence or a run canceled? | `cancel` |
 
-Invariants: a result is written only under the token of its claim, in one transaction with the roll-up. The
-row lock of the occurrence serializes roll-ups, so the last run to end always settles it. Completion is
-decided from rows: the chord's callback, the last report and the sweeper call the same function.
+Invariants: a result is written only under the token of its claim. Runs of one occurrence share its row lock
+while they end; settling takes it exclusively, so no run ends meanwhile. Of two runs that end last, the one
+that commits later sees the other, and settles. Completion is decided from rows: the chord's callback, the
+last report and the sweeper call the same function.
 
-On failure: a transaction that fails leaves the run claimed, and the worker retries; when its lease has
-expired, the reaper ends the attempt as lost, and a late result changes nothing.
+On failure: a statement that fails leaves the run claimed, and the worker repeats it; when its lease has
+expired, the reaper ends the attempt as lost, and a late result changes nothing. A worker that dies between
+the end of a run and the next step leaves that step to the sweeper.
 """

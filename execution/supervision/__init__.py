@@ -9,10 +9,11 @@ shared memory what they run, so a short task costs no statement and no signal.
 | what does the supervisor do in one pass? | `supervisor` |
 | when is an attempt interrupted, killed or given up? Pure. | `verdict` |
 | how does an interruption reach a function? | `interrupt` |
+| what happens to the other runs of a bundle when one function takes long? | `relief` |
 | what happens to messages a worker has prefetched and cannot start? | `prefetch` |
 | which beats and workers are alive? | `presence` |
 
-Invariants: each field of the board has one writer. A process is killed before its attempt is recorded, so two
+Invariants: each field of the board has one writer at a time. A process is killed before its attempt is recorded, so two
 attempts of a run never run at the same time. The supervisor's thread survives every error.
 
 On failure: a supervisor that dies stops renewing leases, and the reaper takes its runs.
