@@ -33,14 +33,14 @@ def fail_once(ctx: Context) -> None:
         raise ExpectedError("the first time")
 
 
-def write(ctx: Context) -> None:
-    """Transactional. It writes nothing, so that the figure is that of the road alone."""
+def noop_in_transaction(ctx: Context) -> None:
+    """Whether a function is transactional belongs to the function, so that `noop` cannot be both."""
 
 
 for number in range(OWNERS):
     Job(f"plain {number}", NEVER, **FREE).task(name="noop")(noop)
 Job("failing", NEVER, retry=RETRY, **FREE).task(name="fail")(fail)
-Job("transactional", NEVER, **FREE).task(name="write", transactional=True)(write)
+Job("transactional", NEVER, **FREE).task(name="noop", transactional=True)(noop_in_transaction)
 fan = Job("parallel", NEVER, mode="parallel", **FREE)
 for number in range(FAN):
     fan.task(name=f"noop {number}")(noop)
