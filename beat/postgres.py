@@ -9,8 +9,7 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
-from punctual.occurrences.database.triggers import CHANNEL
-from punctual.occurrences.database.vendor import is_postgresql
+from punctual.jobs.database import CHANNEL, is_postgresql
 
 # Rows that a tick reads by id were written recently and are cached. With the default cost, meant for spinning
 # disks, the planner would rather read a table of 100,000 jobs than look up a thousand of them.

@@ -25,4 +25,6 @@ Where to look:
 - `context`: what a task receives. `events`: the catalogue of log events. `redaction`: secrets in texts.
 - `job_schedule`: a job's schedule and its next fires. `condition`: active, paused, disabled, unresolved,
   removed. `clock`: the database's time.
+- `database`: what each database needs from us; raw SQL of this room. `check_constraints`: CHECKs with a name
+  for each rule.
 """

@@ -6,22 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 
+from punctual.jobs.database import read_clock
+
 Clock = Callable[[], datetime]
 
-SQL = {
-    # clock_timestamp, not now(), which stands still within a transaction.
-    "postgresql": "SELECT clock_timestamp()",
-    "sqlite": "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')",
-}
 READ_INTERVAL = 1.0  # seconds
 MAX_READING_TIME = 0.005  # seconds; a slower answer is not extrapolated
 
 
 def database_now() -> datetime:
     """Ask the database for the time."""
-    with connection.cursor() as cursor:
-        cursor.execute(SQL[connection.vendor])
-        value: datetime | str = cursor.fetchone()[0]
+    value: datetime | str = read_clock(connection)
     if isinstance(value, str):
         return datetime.fromisoformat(value).replace(tzinfo=UTC)
     return value.astimezone(UTC)

@@ -15,14 +15,15 @@ class PunctualConfig(AppConfig):
         from punctual import checks
         from punctual.beat.periodic_tasks.importer import SEND
         from punctual.execution.worker import lifecycle
+        from punctual.jobs.database import install_triggers
         from punctual.jobs.declaration.registry import registry
         from punctual.jobs.ledger_interface import connect
         from punctual.occurrences import job_port
-        from punctual.occurrences.database import timestamps, triggers
+        from punctual.occurrences.database import timestamps
 
         connect(job_port)
         connection_created.connect(timestamps.use_fast_loader, dispatch_uid="punctual-timestamps")
-        post_migrate.connect(triggers.install, sender=self, dispatch_uid="punctual-triggers")
+        post_migrate.connect(install_triggers, sender=self, dispatch_uid="punctual-triggers")
         lifecycle.connect()
         register(checks.check_settings, "punctual")
         registry.add_function(SEND)

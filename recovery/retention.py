@@ -17,9 +17,9 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q
 
 from punctual.jobs.config.cascade import job_config
+from punctual.jobs.database import is_postgresql
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.models import Job
-from punctual.occurrences.database.vendor import is_postgresql
 from punctual.occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
 from punctual.occurrences.states import OCCURRENCE_FINAL
 

@@ -1,8 +1,5 @@
-"""Which database is it? The only vendor check of this room."""
+"""Which database is it? `punctual.jobs.database` asks, for this room too."""
 
-from typing import Any
+from punctual.jobs.database import is_postgresql
 
-
-def is_postgresql(connection: Any) -> bool:
-    """Arrays, row locks and pipelines are used only there; elsewhere the ORM does the same."""
-    return bool(connection.vendor == "postgresql")
+__all__ = ["is_postgresql"]

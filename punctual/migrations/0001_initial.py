@@ -1,6 +1,6 @@
 import datetime
 import django.db.models.deletion
-import punctual.occurrences.database.check_constraints
+import punctual.jobs.check_constraints
 from django.db import migrations, models
 
 
@@ -423,7 +423,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='occurrence',
-            constraint=punctual.occurrences.database.check_constraints.Rules(name='occurrence_is_possible', rules={'occurrence_active_was_fired': models.Q(models.Q(('state__in', ('dispatched', 'running')), _negated=True), ('fired_at__isnull', False), _connector='OR'), 'occurrence_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed'))), models.Q(models.Q(('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'occurrence_range_never_runs': models.Q(models.Q(('instants', 1), ('spans_until__isnull', True)), models.Q(('instants__gt', 1), ('spans_until__gt', models.F('scheduled_for')), ('spans_until__isnull', False), ('state__in', ('skipped', 'missed'))), _connector='OR'), 'occurrence_running_has_started': models.Q(models.Q(('state', 'running'), _negated=True), ('started_at__isnull', False), _connector='OR'), 'occurrence_state_is_known': models.Q(('state__in', ['pending', 'queued', 'dispatched', 'running', 'completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed']))}),
+            constraint=punctual.jobs.check_constraints.Rules(name='occurrence_is_possible', rules={'occurrence_active_was_fired': models.Q(models.Q(('state__in', ('dispatched', 'running')), _negated=True), ('fired_at__isnull', False), _connector='OR'), 'occurrence_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed'))), models.Q(models.Q(('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'occurrence_range_never_runs': models.Q(models.Q(('instants', 1), ('spans_until__isnull', True)), models.Q(('instants__gt', 1), ('spans_until__gt', models.F('scheduled_for')), ('spans_until__isnull', False), ('state__in', ('skipped', 'missed'))), _connector='OR'), 'occurrence_running_has_started': models.Q(models.Q(('state', 'running'), _negated=True), ('started_at__isnull', False), _connector='OR'), 'occurrence_state_is_known': models.Q(('state__in', ['pending', 'queued', 'dispatched', 'running', 'completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed']))}),
         ),
         migrations.AddConstraint(
             model_name='idempotencykey',
@@ -475,7 +475,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='taskrun',
-            constraint=punctual.occurrences.database.check_constraints.Rules(name='run_is_possible', rules={'run_claimed_iff_held': models.Q(models.Q(('claim_token__isnull', False), ('lease_until__isnull', False), ('state__in', ('claimed', 'running'))), models.Q(models.Q(('state__in', ('claimed', 'running')), _negated=True), ('claim_token__isnull', True), ('lease_until__isnull', True)), _connector='OR'), 'run_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('success', 'dlq', 'canceled'))), models.Q(models.Q(('state__in', ('success', 'dlq', 'canceled')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'run_resolved_only_when_dead': models.Q(models.Q(('resolution', ''), ('resolved_at__isnull', True)), models.Q(('resolved_at__isnull', False), ('state', 'dlq'), models.Q(('resolution', ''), _negated=True)), _connector='OR'), 'run_state_is_known': models.Q(('state__in', ['scheduled', 'claimed', 'running', 'retry', 'success', 'failed', 'dlq', 'canceled']))}),
+            constraint=punctual.jobs.check_constraints.Rules(name='run_is_possible', rules={'run_claimed_iff_held': models.Q(models.Q(('claim_token__isnull', False), ('lease_until__isnull', False), ('state__in', ('claimed', 'running'))), models.Q(models.Q(('state__in', ('claimed', 'running')), _negated=True), ('claim_token__isnull', True), ('lease_until__isnull', True)), _connector='OR'), 'run_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('success', 'dlq', 'canceled'))), models.Q(models.Q(('state__in', ('success', 'dlq', 'canceled')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'run_resolved_only_when_dead': models.Q(models.Q(('resolution', ''), ('resolved_at__isnull', True)), models.Q(('resolved_at__isnull', False), ('state', 'dlq'), models.Q(('resolution', ''), _negated=True)), _connector='OR'), 'run_state_is_known': models.Q(('state__in', ['scheduled', 'claimed', 'running', 'retry', 'success', 'failed', 'dlq', 'canceled']))}),
         ),
         migrations.AddConstraint(
             model_name='attempt',
@@ -483,7 +483,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='attempt',
-            constraint=punctual.occurrences.database.check_constraints.Rules(name='attempt_is_possible', rules={'attempt_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('success', 'failed', 'timeout', 'lost', 'canceled', 'snoozed', 'released'))), models.Q(('finished_at__isnull', True), ('state', 'running')), _connector='OR'), 'attempt_state_is_known': models.Q(('state__in', ['running', 'success', 'failed', 'timeout', 'lost', 'canceled', 'snoozed', 'released']))}),
+            constraint=punctual.jobs.check_constraints.Rules(name='attempt_is_possible', rules={'attempt_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('success', 'failed', 'timeout', 'lost', 'canceled', 'snoozed', 'released'))), models.Q(('finished_at__isnull', True), ('state', 'running')), _connector='OR'), 'attempt_state_is_known': models.Q(('state__in', ['running', 'success', 'failed', 'timeout', 'lost', 'canceled', 'snoozed', 'released']))}),
         ),
         migrations.AddConstraint(
             model_name='taskstate',

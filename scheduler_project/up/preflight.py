@@ -42,8 +42,7 @@ def check_database(configured: BaseDatabaseWrapper) -> None:
         # Opening the file would create it.
         return _check_folder(Path(connection.settings_dict["NAME"]).absolute().parent)
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        connection.ensure_connection()
     except (DatabaseError, OSError) as error:
         raise RefusedError(f"cannot reach the database {_shown(connection)}: {_line(error)}") from None
     finally:

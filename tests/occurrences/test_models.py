@@ -8,9 +8,9 @@ import pytest
 from django.apps import apps
 from django.db import IntegrityError, models, transaction
 
+from punctual.jobs.check_constraints import Rules
 from punctual.jobs.ids import job_id, task_id
 from punctual.jobs.models import Job, JobVersion, Task
-from punctual.occurrences.database.check_constraints import Rules
 from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
 from punctual.occurrences.models import Attempt, IdempotencyKey, Occurrence, TaskRun
 from punctual.occurrences.states import (

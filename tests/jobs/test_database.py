@@ -5,8 +5,8 @@ import pytest
 from django.db import connection
 
 from punctual.jobs.clock import database_now
+from punctual.jobs.database import install_triggers
 from punctual.jobs.models import Job
-from punctual.occurrences.database import triggers
 from punctual.occurrences.models import Cursor
 from tests.occurrences.factories import a_job, saved
 
@@ -102,7 +102,7 @@ def test_deleting_a_job_deletes_its_cursor(planned: Job) -> None:
 
 
 def test_installing_again_changes_nothing(planned: Job) -> None:
-    triggers.install()
-    triggers.install(using="default", verbosity=0)
+    install_triggers()
+    install_triggers(using="default", verbosity=0)
     Job.objects.update(schedule="@daily")
     assert is_due()

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import CheckConstraint, Model, Q
 from django.db.models.sql import Query
 
-from punctual.occurrences.database.vendor import is_postgresql
+from punctual.jobs.database import create_rules_function, drop_rules_function, is_postgresql
 
 
 class Rules(CheckConstraint):
@@ -47,22 +47,15 @@ class Rules(CheckConstraint):
         if not is_postgresql(schema_editor.connection):
             return statement
         schema_editor.execute(statement)
-        types = ", ".join(_type_name(field, schema_editor) for field in self._fields(model))
-        return f"DROP FUNCTION {self.name}({types})"
+        return drop_rules_function(
+            self.name, (_type_name(field, schema_editor) for field in self._fields(model))
+        )
 
     def _function(self, model: type[Model], schema_editor: Any) -> str:
         """Its parameters have the names of the columns, so each rule reads as it would in a CHECK."""
-        fields = self._fields(model)
-        parameters = ", ".join(f'"{field.column}" {_type_name(field, schema_editor)}' for field in fields)
-        steps = "\n".join(
-            f"IF NOT ({_sql(condition, model, schema_editor)}) THEN RAISE check_violation"
-            f" USING CONSTRAINT = '{rule}', MESSAGE = 'row violates check constraint \"{rule}\"'; END IF;"
-            for rule, condition in self.rules.items()
-        )
-        return (
-            f"CREATE OR REPLACE FUNCTION {self.name}({parameters}) RETURNS boolean"
-            f" LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $rules$ BEGIN {steps} RETURN true; END $rules$"
-        )
+        parameters = (f'"{field.column}" {_type_name(field, schema_editor)}' for field in self._fields(model))
+        rules = {rule: _sql(condition, model, schema_editor) for rule, condition in self.rules.items()}
+        return create_rules_function(self.name, parameters, rules)
 
     def _call(self, model: type[Model]) -> str:
         columns = ", ".join(f'"{field.column}"' for field in self._fields(model))

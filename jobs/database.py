@@ -1,15 +1,20 @@
-"""Install database triggers, so that the next tick plans a job anew after any edit, raw SQL included (OCC-8).
+"""Raw SQL of this room, for what each database needs: its clock, triggers on jobs, rules as a function.
 
-They are not in a migration because SQLite drops a table's triggers whenever Django rebuilds the table; they
-are installed again after every `migrate`.
+With the triggers the next tick plans a job anew after any edit, raw SQL included (OCC-8). They are not in a
+migration because SQLite drops a table's triggers whenever Django rebuilds the table; they are installed again
+after every `migrate`.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import connections
 
-from punctual.occurrences.database.vendor import is_postgresql
-
+CLOCK = {
+    # clock_timestamp, not now(), which stands still within a transaction.
+    "postgresql": "SELECT clock_timestamp()",
+    "sqlite": "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')",
+}
 CHANNEL = "punctual"  # beats listen here; see punctual.beat.postgres
 EPOCH = "1970-01-01 00:00:00"  # in the past on every clock: due at once
 
@@ -69,19 +74,48 @@ SQLITE = (
 COLUMNS = ("schedule", "config", "enabled", "removed_at")
 
 
-def install(*, using: str = "default", **_kwargs: Any) -> None:
+def is_postgresql(connection: Any) -> bool:
+    """Arrays, row locks and pipelines are used only there; elsewhere the ORM does the same."""
+    return bool(connection.vendor == "postgresql")
+
+
+def read_clock(connection: Any) -> Any:
+    """The time as the driver returns it: aware from PostgreSQL, a text in UTC from SQLite."""
+    with connection.cursor() as cursor:
+        cursor.execute(CLOCK[connection.vendor])
+        return cursor.fetchone()[0]
+
+
+def install_triggers(*, using: str = "default", **_kwargs: Any) -> None:
     """Receiver of post_migrate; safe to repeat."""
     connection = connections[using]
     tables = connection.introspection.table_names()
     if not {"punctual_job", "punctual_cursor", "punctual_occurrence"} <= set(tables):
         return
     with connection.cursor() as cursor:
-        for statement in _statements(postgresql=is_postgresql(connection)):
+        for statement in _trigger_statements(postgresql=is_postgresql(connection)):
             cursor.execute(statement)
 
 
-def _statements(*, postgresql: bool) -> list[str]:
+def _trigger_statements(*, postgresql: bool) -> list[str]:
     differs = "IS DISTINCT FROM" if postgresql else "IS NOT"
     changed = " OR ".join(f"OLD.{column} {differs} NEW.{column}" for column in COLUMNS)
     templates = (POSTGRESQL,) if postgresql else SQLITE
     return [template.format(epoch=EPOCH, changed=changed, channel=CHANNEL) for template in templates]
+
+
+def create_rules_function(name: str, parameters: Iterable[str], rules: Mapping[str, str]) -> str:
+    """A function that refuses a row with the name of the rule it violates; PostgreSQL only."""
+    steps = "\n".join(
+        f"IF NOT ({condition}) THEN RAISE check_violation"
+        f" USING CONSTRAINT = '{rule}', MESSAGE = 'row violates check constraint \"{rule}\"'; END IF;"
+        for rule, condition in rules.items()
+    )
+    return (
+        f"CREATE OR REPLACE FUNCTION {name}({', '.join(parameters)}) RETURNS boolean"
+        f" LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $rules$ BEGIN {steps} RETURN true; END $rules$"
+    )
+
+
+def drop_rules_function(name: str, types: Iterable[str]) -> str:
+    return f"DROP FUNCTION {name}({', '.join(types)})"

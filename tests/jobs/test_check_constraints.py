@@ -3,7 +3,7 @@
 import pytest
 from django.db import IntegrityError, connection
 
-from punctual.occurrences.database.check_constraints import Rules
+from punctual.jobs.check_constraints import Rules
 from punctual.occurrences.models import Attempt
 from punctual.occurrences.states import OccurrenceState
 from tests.execution.conftest import NOW
