@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from punctual.execution.ending.steps import Step, next_step
 from punctual.jobs.config.choices import FailureStrategy
 from punctual.occurrences.engines.contract import RunFacts
-from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.occurrences.states import OCCURRENCE_ACTIVE, OCCURRENCE_MOVES, OccurrenceState, RunState
 
 FAIL_FAST, CONTINUE = FailureStrategy.FAIL_FAST, FailureStrategy.CONTINUE
 OVER = (RunState.SUCCESS, RunState.DLQ, RunState.CANCELED)
@@ -171,6 +171,16 @@ def test_any_set_of_runs_comes_to_an_end_and_the_strategies_decide_the_outcome(
     assert tolerant <= {run.id for run in performed}, "clean-up always runs"
     if not parallel:
         assert [run.position for run in performed] == sorted(run.position for run in performed)
+
+
+@pytest.mark.req("OCC-3")
+@given(st.lists(st.tuples(st.sampled_from([*RunState.values, HELD]), st.sampled_from(FailureStrategy))))
+def test_every_outcome_is_one_that_an_active_occurrence_may_move_to(
+    runs: list[tuple[str, FailureStrategy]],
+) -> None:
+    outcome = next_step(facts(*runs)).outcome
+    for state in OCCURRENCE_ACTIVE:
+        assert outcome is None or outcome in OCCURRENCE_MOVES[state]
 
 
 def test_the_step_of_a_finished_occurrence_is_the_same_however_often_it_is_taken() -> None:
