@@ -99,7 +99,8 @@ def close(
     states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE,
 ) -> dict[UUID, bool]:
     """End locked occurrences; return those that were ended, and whether others may wait for their slots."""
-    return _engine().close(closings, states=states, now=now) if closings else {}
+    sources = set(states).intersection(*(occurrence_sources(item.outcome) for item in closings))
+    return _engine().close(closings, states=sources, now=now) if closings else {}
 
 
 def note_settle_request(ids: Ids, *, now: datetime) -> int:
@@ -133,7 +134,7 @@ def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
 
 def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
     """End held runs, their attempts, and occurrences without another run. A wrong token changes nothing."""
-    return _engine().end(ends, now=now)
+    return _engine().end(ends, now=now) if ends else Ended(set(), {})
 
 
 def step_due(ids: Collection[UUID]) -> list[UUID]:

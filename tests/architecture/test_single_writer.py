@@ -1,38 +1,25 @@
 """Only occurrences/transitions.py changes a state; other modules may insert rows, and read.
 
-`occurrences/swift.py` and `occurrences/swift_endings.py` are its other hand: raw statements, which only
-`transitions` may send, and which are held to the same tables here.
+It sends claims and endings through an engine of `occurrences/engines`, which no other module may import.
+tests/occurrences/engines/test_moves.py holds the engines to the tables of moves.
 """
 
 import ast
 import re
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from punctual.occurrences.states import ATTEMPT_FINAL, OCCURRENCE_MOVES, RUN_MOVES, AttemptState
-from punctual.occurrences.swift import Columns, claim_many_sql, claim_one_sql
-from punctual.occurrences.swift_endings import CLOSE, COMPLETE_MANY, COMPLETE_ONE, END_MANY, END_ONE
 from tests.architecture.source import Module, called_name, module, modules, texts
 
 WRITER = "occurrences/transitions.py"
-SWIFT = {"occurrences/swift.py", "occurrences/swift_endings.py"}
-COLUMNS = Columns(("id",), ("id",), ("id",), ("id",))
-UPSERT = re.compile(r"INSERT INTO (\w+)(?:(?!INSERT INTO).)*?DO UPDATE SET", re.DOTALL)
-STATEMENTS = [
-    UPSERT.sub(r"UPDATE \1 SET", sql)
-    for sql in (
-        *(claim_one_sql(COLUMNS), claim_many_sql(COLUMNS)),
-        *(COMPLETE_ONE, COMPLETE_MANY, END_ONE, END_MANY, CLOSE),
-    )
-]
-MOVES: dict[str, Mapping[Any, Collection[Any]]] = {
-    "punctual_occurrence": OCCURRENCE_MOVES,
-    "punctual_taskrun": RUN_MOVES,
-    "punctual_attempt": {AttemptState.RUNNING: ATTEMPT_FINAL},
+ENGINES = {"occurrences/engines/portable.py", "occurrences/engines/postgres.py"}
+PACKAGE = "punctual.occurrences.engines"
+CONTRACT = f"{PACKAGE}.contract"
+VALUES = {
+    *("ClaimedRun", "Closing", "Ended", "OccurrenceFacts", "RunEnd", "RunFacts", "Take"),
+    "Engine",  # a protocol: it has no code
 }
-CHAINED = {"punctual_taskrun": (("claimed", "running"), ("running", "success"))}
 UPDATES = {
     *("update", "aupdate", "bulk_update", "abulk_update", "update_or_create", "aupdate_or_create"),
     *("save", "asave", "setattr"),
@@ -66,54 +53,68 @@ def names_state(call: ast.Call) -> bool:
 
 @pytest.mark.req("OCC-3")
 def test_no_other_module_writes_a_state() -> None:
-    found = [place for module in modules() if module.path not in {WRITER, *SWIFT} for place in writes(module)]
+    found = [
+        place for module in modules() if module.path not in {WRITER, *ENGINES} for place in writes(module)
+    ]
     assert found == []
 
 
+def engine_imports(module: Module) -> Iterator[str]:
+    """The full names of what a module imports of the engines, by absolute or relative imports."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Import(names=names):
+                imported = [name.name for name in names]
+            case ast.ImportFrom(names=names):
+                origin = absolute_origin(module, node)
+                imported = [f"{origin}.{name.name}" for name in names]
+            case _:
+                continue
+        yield from (name for name in imported if f"{name}.".startswith(f"{PACKAGE}."))
+
+
+def absolute_origin(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parents = ["punctual", *module.path.split("/")][: -node.level]
+    return ".".join([*parents, *([node.module] if node.module else [])])
+
+
+def is_value(name: str) -> bool:
+    return name.rpartition(".")[0] == CONTRACT and name.rpartition(".")[2] in VALUES
+
+
 @pytest.mark.req("OCC-3")
-def test_raw_statements_are_sent_by_the_one_writer_only() -> None:
-    """Others may name the values they are made of, not what sends them."""
-    whole = {"swift", "swift_endings"}
-    senders = {"claim_one", "claim_many", "complete_one", "complete_many", "end_one", "end_many", "close"}
+def test_engines_are_called_by_the_one_writer_only() -> None:
+    """Other modules may import the values that go in and come out."""
     found = [
-        f"{module.path}: {name.name}"
-        for module in modules()
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ImportFrom)
-        and node.module in {"punctual.occurrences", *(f"punctual.occurrences.{name}" for name in whole)}
-        for name in node.names
-        if name.name in (whole if node.module == "punctual.occurrences" else senders)
+        (module.path, name) for module in modules() for name in engine_imports(module) if not is_value(name)
     ]
-    assert found == [f"{WRITER}: swift", f"{WRITER}: swift_endings"]
+    assert found == [(WRITER, f"{PACKAGE}.portable"), (WRITER, f"{PACKAGE}.postgres")]
 
 
-def raw_moves(sql: str) -> list[tuple[str, set[str], set[str]]]:
-    """Of each UPDATE in a statement: its table, the states its guard lets in, the states it leads to."""
-    found = []
-    for part in re.findall(r"UPDATE\s+(\w+)(.*?)(?=RETURNING|\n    \)|\Z)", sql, re.DOTALL):
-        table, (change, _, guard) = part[0], part[1].partition("WHERE")
-        assigned = re.search(r"\bstate = (.*?),\s", change, re.DOTALL)
-        sources = set(
-            re.findall(
-                r"'(\w+)'", " ".join(re.findall(r"\bstate(?: \|\| ''\))? (?:= '\w+'|IN \([^)]*\))", guard))
-            )
-        )
-        found.append((table, sources, set(re.findall(r"'(\w+)'", assigned[1])) if assigned else set()))
-    return found
+def test_the_contract_of_the_engines_has_nothing_but_values() -> None:
+    (contract,) = [module for module in modules() if module.path == "occurrences/engines/contract.py"]
+    defined = [node for node in contract.tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    assert {node.name for node in defined if isinstance(node, ast.ClassDef)} == VALUES
+    assert not [contract.at(node) for node in defined if isinstance(node, ast.FunctionDef)]
+    assert writes(contract) == []
 
 
-@pytest.mark.req("OCC-3", "TSK-1")
-def test_raw_statements_move_along_the_tables_only() -> None:
-    moves = [move for sql in STATEMENTS for move in raw_moves(sql)]
-    assert len(moves) == sum(sql.count("UPDATE punctual_") for sql in STATEMENTS) == 15
-    for table, sources, targets in moves:
-        assert sources, f"an UPDATE of {table} without a guard"
-        assert targets
-        for source in sources:
-            reached = {str(state) for state in MOVES[table][source]}
-            # Two moves in one statement: scheduled → claimed → running, and claimed → running → success.
-            reached |= {end for middle, end in CHAINED.get(table, ()) if middle in reached}
-            assert targets <= reached, (table, source, targets)
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("from punctual.occurrences.engines import postgres", "postgres"),
+        ("from punctual.occurrences.engines.postgres import end", "postgres.end"),
+        ("import punctual.occurrences.engines.portable as engine", "portable"),
+        ("from .engines import portable", "portable"),
+        ("from .engines.portable import claim", "portable.claim"),
+        ("def later():\n    from ..occurrences.engines import portable", "portable"),
+    ],
+)
+def test_the_scan_sees_an_import_of_an_engine(code: str, name: str) -> None:
+    assert list(engine_imports(module("occurrences/example.py", code))) == [f"{PACKAGE}.{name}"]
+    assert not is_value(f"{PACKAGE}.{name}")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 
 from punctual import Context, Job, Retry
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.report import report, report_of_claim
 from punctual.jobs import control
 from punctual.jobs.declaration.registry import registry
 from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun
@@ -82,9 +82,9 @@ def overlap(policy: str) -> Story:
 def retry_due(harness: Harness) -> None:
     Job("job", "0 * * * *", retry=Retry(2, "10s")).task(step)
     at_the_hour(harness)
-    (item,) = harness.crash_worker().claims
+    (item,) = harness.crash_worker()
     failed = Result(Ending.FAILED, error_type="ValueError", error="no")
-    report([Report(item.run.id, item.run.occurrence_id, item.token, failed)], now=harness.now)
+    report([report_of_claim(item, failed)], now=harness.now)
     harness.pass_time(seconds=10)
 
 

@@ -97,14 +97,14 @@ def test_a_lost_worker_with_a_bundle_uses_no_retry_of_its_runs(harness: Harness)
     harness.pass_time(minutes=1)
     harness.tick()
     crashed = harness.crash_worker()
-    assert len(crashed.claims) == 5
+    assert len(crashed) == 5
     harness.work()
     messages(harness)
     harness.pass_time(seconds=31)
     harness.tick()
     harness.work()
     assert messages(harness) == [1] * 5
-    runs = TaskRun.objects.filter(id__in=[item.run.id for item in crashed.claims])
+    runs = TaskRun.objects.filter(id__in=[item.run.id for item in crashed])
     assert set(runs.values_list("state", "attempts_made", "snoozes")) == {("success", 2, 1)}
     attempts = Attempt.objects.filter(run__in=runs)
     assert Counter(attempts.values_list("state", "number")) == {("lost", 0): 5, ("success", 1): 5}

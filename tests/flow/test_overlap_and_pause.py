@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 
 from punctual import Context, Job, scheduled
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.report import report, report_of_claim
 from punctual.execution.worker.claim import Claim
 from punctual.execution.worker.work import follow_up
 from punctual.jobs import control
@@ -37,7 +37,7 @@ def test_overlap_policies(harness: Harness, overlap: str, while_running: list[st
     harness.sync()
     harness.pass_time(seconds=10)
     harness.tick()
-    claims = harness.crash_worker().claims
+    claims = harness.crash_worker()
     harness.pass_time(seconds=10)
     harness.tick()
     assert harness.states("job")[:2] == while_running
@@ -158,7 +158,7 @@ def test_two_triggers_in_one_microsecond_are_two_runs(harness: Harness) -> None:
 
 def report_success(harness: Harness, claims: tuple[Claim, ...]) -> None:
     (item,) = claims
-    done = Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))
+    done = report_of_claim(item, Result(Ending.SUCCESS))
     follow_up(report([done], now=harness.now), clock=harness.clock)
 
 

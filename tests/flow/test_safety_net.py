@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from punctual import Context, Job, Retry, scheduled
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import FencedError, Report, report
+from punctual.execution.ending.report import FencedError, end_runs, report, report_of_claim
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.models import Job as JobRow
 from punctual.occurrences.admission.firing import fire_due
@@ -97,8 +97,8 @@ def test_settlement_is_requested_once_while_no_worker_runs(harness: Harness) -> 
     job.task(noop)
     job.on_complete(lambda _report: None)
     at_the_hour(harness)
-    (item,) = harness.crash_worker().claims
-    report([Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))], now=harness.now)
+    (item,) = harness.crash_worker()
+    report([report_of_claim(item, Result(Ending.SUCCESS))], now=harness.now)
     for _ in range(10):
         harness.pass_time(seconds=4)
         harness.tick()
@@ -150,15 +150,15 @@ def test_the_run_of_a_dead_worker_is_retried_and_its_lease_is_recorded(harness: 
 def test_a_late_result_of_a_lost_attempt_is_rejected(harness: Harness) -> None:
     Job("job", "0 * * * *", retry=Retry(1, "1s")).task(noop)
     at_the_hour(harness)
-    (zombie,) = harness.crash_worker().claims
+    (zombie,) = harness.crash_worker()
     harness.live(seconds=40)
     assert harness.finished("job") == ["completed"]
     before = [vars(run) | {"_state": None} for run in harness.runs("job")]
-    late = Report(zombie.run.id, zombie.run.occurrence_id, zombie.token, Result(Ending.FAILED))
+    late = report_of_claim(zombie, Result(Ending.FAILED))
 
     assert report([late], now=harness.now).fenced == 1
     with pytest.raises(FencedError):
-        report([late], now=harness.now, strict=True)
+        end_runs([late], now=harness.now, strict=True)
     after = [vars(run) | {"_state": None} for run in harness.runs("job")]
     assert [row["state"] for row in after] == [row["state"] for row in before] == ["success"]
 
@@ -231,8 +231,8 @@ def test_a_hook_whose_worker_died_is_still_called(harness: Harness) -> None:
     called: list[object] = []
     job.on_complete(called.append)
     at_the_hour(harness)
-    (item,) = harness.crash_worker().claims
-    report([Report(item.run.id, item.run.occurrence_id, item.token, Result(Ending.SUCCESS))], now=harness.now)
+    (item,) = harness.crash_worker()
+    report([report_of_claim(item, Result(Ending.SUCCESS))], now=harness.now)
     assert (harness.finished("job"), called) == (["completed"], [])
     harness.live(seconds=32)
 

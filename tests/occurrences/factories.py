@@ -10,6 +10,7 @@ from punctual.jobs.ids import job_id, task_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.admission.candidates import COLUMNS, Due
 from punctual.occurrences.database.arrays import IdText
+from punctual.occurrences.engines.contract import ClaimedRun, OccurrenceFacts, RunEnd, RunFacts
 from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
@@ -109,6 +110,66 @@ def an_attempt(run: TaskRun, state: AttemptState = AttemptState.RUNNING, **colum
         row |= {"finished_at": at}
     row |= columns
     return Attempt(id=attempt_id(run.id, row["number"]), run=run, state=state, **row)
+
+
+def occurrence_facts(row: Occurrence) -> OccurrenceFacts:
+    """What an engine reads of an occurrence, which need not be saved."""
+    values = {name: getattr(row, name) for name in OccurrenceFacts._fields}
+    return OccurrenceFacts(**values | {"job": row.job.name})
+
+
+def run_facts(row: TaskRun) -> RunFacts:
+    """What an engine reads of a run, which need not be saved."""
+    values = {name: getattr(row, name) for name in RunFacts._fields if name != "held_back"}
+    held_back = row.state == RunState.SCHEDULED and row.available_at is None
+    return RunFacts(**values | {"task": row.task.name}, held_back=held_back)
+
+
+def a_claimed_run(row: TaskRun, *, first: bool = False, alone: bool = True) -> ClaimedRun:
+    """What a claim returns of a run, which need not be saved."""
+    occurrence = row.occurrence
+    return ClaimedRun(
+        id=row.id,
+        task_id=row.task_id,
+        task=row.task.name,
+        function=row.task.function,
+        position=row.position,
+        reason=row.reason,
+        policy=row.policy,
+        attempts_made=row.attempts_made,
+        snoozes=row.snoozes,
+        started_at=row.started_at,
+        begun=row.state == RunState.RUNNING,
+        occurrence=occurrence_facts(occurrence),
+        run_at=occurrence.run_at,
+        deadline_at=occurrence.deadline_at,
+        args=occurrence.args,
+        covers=occurrence.covers,
+        metadata=occurrence.job.metadata,
+        first=first,
+        alone=alone,
+    )
+
+
+def a_run_end(run: TaskRun, state: RunState = RunState.SUCCESS, **fields: Any) -> RunEnd:
+    """The end of a run's first attempt, under the token that the run has."""
+    number = max(run.attempts_made - 1, 0)
+    final = state in RUN_FINAL
+    values: dict[str, Any] = {
+        "token": run.claim_token or uuid4(),
+        "available_at": None,
+        "final": final,
+        "snoozed": 0,
+        "reason": None,
+        "error": "" if state == RunState.SUCCESS else None,
+        "fingerprint": None,
+        "attempt": attempt_id(run.id, number),
+        "number": number,
+        "started_at": run.started_at or run.occurrence.run_at,
+        "recorded": run.state == RunState.RUNNING,
+        "attempt_state": AttemptState.SUCCESS if state == RunState.SUCCESS else AttemptState.FAILED,
+    }
+    return RunEnd(run=run.id, occurrence=run.occurrence_id, state=state, **values | fields)
 
 
 def saved(row: Row) -> Row:

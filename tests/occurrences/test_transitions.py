@@ -1,5 +1,6 @@
 """Every transition from every state: it moves what the table allows, and nothing else."""
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -7,13 +8,20 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
 
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
+from punctual.occurrences.database.vendor import is_postgresql
+from punctual.occurrences.engines.contract import Closing, Ended, Take
+from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
+    ATTEMPT_FINAL,
     OCCURRENCE_FINAL,
     OCCURRENCE_MOVES,
+    OCCURRENCE_OPEN,
+    RUN_FINAL,
     RUN_HELD,
     RUN_MOVES,
     RUN_OPEN,
@@ -27,6 +35,7 @@ from tests.occurrences.factories import (
     LEASE,
     a_job,
     a_run,
+    a_run_end,
     a_task,
     an_attempt,
     an_occurrence,
@@ -44,9 +53,31 @@ TOKEN = uuid4()
 Call = Callable[[UUID], int]
 
 
-def ending(outcome: OccurrenceState) -> Call:
-    report = {"outcome": str(outcome)}
-    return lambda id_: transitions.finish({id_: outcome}, reports={id_: report}, finalized={id_}, now=LATER)
+def closing(outcome: OccurrenceState) -> Call:
+    report = json.dumps({"outcome": outcome})
+
+    def close(id_: UUID) -> int:
+        item = Closing(id_, outcome, reason="", finalized=True, report=report)
+        return len(transitions.close([item], states=OCCURRENCE_OPEN, now=LATER))
+
+    return close
+
+
+def take(*attempts: UUID, now: datetime = LATER) -> Take:
+    return Take(TOKEN, "w", now, now + LEASE, attempts)
+
+
+def ending(state: RunState, **fields: Any) -> Call:
+    """End a run under the token, and its attempt with it, whatever state the run is in."""
+
+    def end(id_: UUID) -> int:
+        run = TaskRun.objects.select_related("occurrence").get(id=id_)
+        ended = transitions.end([a_run_end(run, state, token=TOKEN, **fields)], now=LATER)
+        assert ended.runs <= {id_}
+        assert ended.closed == {}
+        return len(ended.runs)
+
+    return end
 
 
 OUTCOMES = (S.COMPLETED, S.COMPLETED_WITH_ERRORS, S.FAILED, S.CANCELED, S.FAILED_STALE)
@@ -57,33 +88,53 @@ OCCURRENCE_CALLS: Mapping[str, tuple[Call, OccurrenceState]] = {
     "queue": (lambda id_: transitions.queue([id_], reason=Reason.OPERATOR), S.QUEUED),
     "fire": (lambda id_: transitions.fire([id_], now=LATER), S.DISPATCHED),
     "start": (lambda id_: transitions.start([id_], now=LATER), S.RUNNING),
-    **{f"finish as {outcome}": (ending(outcome), outcome) for outcome in OUTCOMES},
+    **{f"finish as {outcome}": (closing(outcome), outcome) for outcome in OUTCOMES},
 }
 # by name: the call, the states it passes through, and where it starts
 RUN_CALLS: Mapping[str, tuple[Call, tuple[RunState, ...], set[RunState]]] = {
-    "claim": (
-        lambda id_: transitions.claim([id_], token=TOKEN, worker="w", now=LATER, lease=LEASE),
+    "claim and begin": (
+        lambda id_: len(transitions.claim([id_], take(attempt_id(id_, 0)))),
         (R.CLAIMED, R.RUNNING),
         {R.SCHEDULED},
     ),
-    "hold": (
-        lambda id_: transitions.hold([id_], token=TOKEN, worker="w", now=LATER, lease=LEASE),
-        (R.CLAIMED,),
-        {R.SCHEDULED},
-    ),
+    "claim": (lambda id_: len(transitions.claim([id_], take())), (R.CLAIMED,), {R.SCHEDULED}),
     "begin": (lambda id_: len(transitions.begin({id_: NOW}, token=TOKEN)), (R.RUNNING,), {R.CLAIMED}),
     "hand back": (
         lambda id_: transitions.hand_back([id_], token=TOKEN, now=LATER),
         (R.SCHEDULED,),
         {R.CLAIMED},
     ),
-    "succeed": (lambda id_: transitions.succeed([id_], now=LATER), (R.SUCCESS,), {R.RUNNING}),
-    "retry": (lambda id_: transitions.retry({id_: LATER}, errors={id_: "e"}), (R.RETRY,), {R.RUNNING}),
-    "snooze": (lambda id_: transitions.snooze({id_: LATER}), (R.RETRY,), {R.RUNNING}),
-    "park": (
-        lambda id_: transitions.park({id_: "e"}, reason=Reason.OPERATOR, now=LATER),
-        (R.FAILED, R.DLQ),
-        {R.RUNNING},
+    # A run of a bundle may begin and end in one statement: its attempt becomes a row with its result.
+    "end as success": (ending(R.SUCCESS), (R.RUNNING, R.SUCCESS), set(RUN_HELD)),
+    "end as retry": (
+        ending(R.RETRY, available_at=LATER, error="e"),
+        (R.RUNNING, R.RETRY),
+        set(RUN_HELD),
+    ),
+    "end as snoozed": (
+        ending(R.RETRY, available_at=LATER, snoozed=1, attempt_state=AttemptState.SNOOZED),
+        (R.RUNNING, R.RETRY),
+        set(RUN_HELD),
+    ),
+    "end as handed back": (
+        ending(R.SCHEDULED, available_at=LATER, snoozed=1, attempt_state=AttemptState.RELEASED),
+        (R.RUNNING, R.SCHEDULED),
+        set(RUN_HELD),
+    ),
+    "end as failed": (
+        ending(R.FAILED, available_at=LATER, error="e"),
+        (R.RUNNING, R.FAILED),
+        set(RUN_HELD),
+    ),
+    "end as dead letter": (
+        ending(R.DLQ, reason="failed once", error="e", fingerprint="f"),
+        (R.RUNNING, R.FAILED, R.DLQ),
+        set(RUN_HELD),
+    ),
+    "end as canceled": (
+        ending(R.CANCELED, reason=Reason.CANCELED_BY_TASK, attempt_state=AttemptState.CANCELED),
+        (R.RUNNING, R.CANCELED),
+        set(RUN_HELD),
     ),
     "cancel": (
         lambda id_: transitions.cancel([id_], reason=Reason.OPERATOR, now=LATER),
@@ -91,6 +142,8 @@ RUN_CALLS: Mapping[str, tuple[Call, tuple[RunState, ...], set[RunState]]] = {
         set(RUN_OPEN),
     ),
     "reschedule": (lambda id_: transitions.reschedule([id_], now=LATER), (R.SCHEDULED,), {R.RETRY}),
+    "reopen": (lambda id_: transitions.reopen([id_], now=LATER), (R.SCHEDULED,), {R.FAILED}),
+    "expire": (lambda id_: transitions.expire([id_], now=LATER), (R.SCHEDULED,), set(RUN_HELD)),
 }
 
 
@@ -134,17 +187,54 @@ def test_a_run_moves_along_its_table_only(
 ) -> None:
     call, path, sources = RUN_CALLS[name]
     row = saved(a_run(occurrence, task, source, **{"claim_token": TOKEN} if source in RUN_HELD else {}))
-    before = columns_of(TaskRun, row.id)
+    if source is R.RUNNING:
+        saved(an_attempt(row))
+    before, attempts = columns_of(TaskRun, row.id), list(Attempt.objects.values())
 
     changed = call(row.id)
 
     after = columns_of(TaskRun, row.id)
     if source in sources:
         assert (changed, after["state"]) == (1, path[-1])
-        assert all(target in RUN_MOVES[origin] for origin, target in pairwise((source, *path)))
+        steps = (source, *(path[1:] if path[0] == source else path))
+        assert all(target in RUN_MOVES[origin] for origin, target in pairwise(steps))
         assert (after["claim_token"] is not None) == (path[-1] in RUN_HELD)
     else:
         assert (changed, after) == (0, before)
+        assert list(Attempt.objects.values()) == attempts
+
+
+@pytest.mark.parametrize("source", RUN_HELD)
+@pytest.mark.parametrize("name", [name for name in RUN_CALLS if name.startswith("end as")])
+def test_the_attempt_of_a_run_ends_with_it(
+    occurrence: Occurrence, task: Task, name: str, source: RunState
+) -> None:
+    call, path, _ = RUN_CALLS[name]
+    row = saved(a_run(occurrence, task, source, claim_token=TOKEN))
+    if source is R.RUNNING:
+        saved(an_attempt(row))
+    call(row.id)
+    row.refresh_from_db()
+    (attempt,) = Attempt.objects.all()
+    assert attempt.state in ATTEMPT_FINAL
+    assert (attempt.number, attempt.finished_at, attempt.worker) == (0, LATER, row.claimed_by)
+    assert (row.attempts_made, row.started_at) == (1, attempt.started_at)
+    assert row.finished_at == (LATER if path[-1] in RUN_FINAL else None)
+
+
+@pytest.mark.req("TSK-2")
+@pytest.mark.parametrize("source", RUN_HELD)
+@pytest.mark.parametrize("state", [state for state in R if state not in RUN_HELD])
+def test_an_end_under_an_old_token_changes_nothing(
+    occurrence: Occurrence, task: Task, state: RunState, source: RunState
+) -> None:
+    row = saved(a_run(occurrence, task, source))
+    attempt = saved(an_attempt(row))
+    before = columns_of(TaskRun, row.id), columns_of(Attempt, attempt.id)
+    end = a_run_end(row, state, token=uuid4(), outcome=S.COMPLETED, report="{}")
+    assert transitions.end([end], now=LATER) == Ended(set(), {})
+    assert (columns_of(TaskRun, row.id), columns_of(Attempt, attempt.id)) == before
+    assert columns_of(Occurrence, occurrence.id)["state"] == S.RUNNING
 
 
 @pytest.mark.req("TSK-2")
@@ -218,13 +308,38 @@ def test_occurrences_that_end_together_each_keep_their_own_outcome_and_report(jo
     ]
     ends = dict(zip((row.id for row in rows), (S.COMPLETED, S.FAILED, S.COMPLETED, S.CANCELED), strict=True))
     reports = {id_: {"number": number} for number, id_ in enumerate(ends)}
-    changed = transitions.finish(ends, reports=reports, finalized={rows[2].id}, now=LATER)
+    closings = [
+        Closing(id_, outcome, f"reason {outcome}", id_ == rows[2].id, json.dumps(reports[id_]))
+        for id_, outcome in ends.items()
+    ]
+    assert transitions.close(closings, now=LATER) == dict.fromkeys(ends, False)
 
-    assert changed == 4
     after = [columns_of(Occurrence, row.id) for row in rows]
     assert [row["state"] for row in after] == list(ends.values())
     assert [row["report"] for row in after] == list(reports.values())
+    assert [row["reason"] for row in after] == [f"reason {outcome}" for outcome in ends.values()]
     assert [row["finalized_at"] for row in after] == [None, None, LATER, None]
+    assert {row["finished_at"] for row in after} == {LATER}
+
+
+def test_an_occurrence_ends_with_its_only_run_and_says_whether_another_one_waits(job: Job) -> None:
+    other = saved(a_job("other", NOW))
+    rows = [
+        saved(an_occurrence(owner, NOW, S.RUNNING, pool=owner.name, config={"overlap": "queue"}))
+        for owner in (job, other)
+    ]
+    runs = [saved(a_run(row, saved(a_task(row.job)), R.RUNNING)) for row in rows]
+    saved(an_occurrence(other, LATER, S.QUEUED, pool="elsewhere"))
+    ends = [a_run_end(run, outcome=S.COMPLETED, finalized=True, report='{"n": 1}') for run in runs]
+    ended = transitions.end(ends, now=LATER)
+    closed = {rows[0].id: False, rows[1].id: True}
+    if not is_postgresql(connection):  # the portable engine asks once for all
+        closed = dict.fromkeys(closed, True)
+    assert ended == Ended({run.id for run in runs}, closed)
+    for row in rows:
+        after = columns_of(Occurrence, row.id)
+        assert (after["state"], after["finished_at"], after["finalized_at"]) == (S.COMPLETED, LATER, LATER)
+        assert after["report"] == {"n": 1}
 
 
 @pytest.mark.req("TSK-2")
@@ -251,10 +366,10 @@ def test_an_old_token_renews_nothing(occurrence: Occurrence, task: Task) -> None
 
 def test_a_claim_takes_only_what_is_available_by_now(occurrence: Occurrence, task: Task) -> None:
     row = saved(a_run(occurrence, task, available_at=LATER))
-    claim = {"token": TOKEN, "worker": "w", "lease": LEASE}
+    first = attempt_id(row.id, 0)
     early = LATER - timedelta(microseconds=1)
-    assert transitions.claim([row.id], now=early, **claim) == 0  # type: ignore[arg-type]
-    assert transitions.claim([row.id], now=LATER, **claim) == 1  # type: ignore[arg-type]
+    assert transitions.claim([row.id], take(first, now=early)) == []
+    assert [run.id for run in transitions.claim([row.id], take(first))] == [row.id]
     after = columns_of(TaskRun, row.id)
     assert (after["attempts_made"], after["lease_until"]) == (1, LATER + LEASE)
 
@@ -263,11 +378,10 @@ def test_a_step_that_waits_its_turn_cannot_be_claimed_until_released(
     occurrence: Occurrence, task: Task
 ) -> None:
     row = saved(a_run(occurrence, task, available_at=None))
-    claim = {"token": TOKEN, "worker": "w", "lease": LEASE}
-    assert transitions.claim([row.id], now=LATER, **claim) == 0  # type: ignore[arg-type]
+    assert transitions.claim([row.id], take()) == []
     assert transitions.release([row.id], now=NOW) == 1
     assert transitions.release([row.id], now=LATER) == 0, "a second release does not change the time"
-    assert transitions.claim([row.id], now=LATER, **claim) == 1  # type: ignore[arg-type]
+    assert [run.id for run in transitions.claim([row.id], take())] == [row.id]
 
 
 @pytest.mark.parametrize("source", [state for state in R if state is not R.SCHEDULED])
@@ -294,8 +408,17 @@ def test_runs_that_wait_together_each_keep_their_own_time_and_error(job: Job, oc
     runs = [saved(a_run(occurrence, task, R.RUNNING)) for task in tasks]
     times = {run.id: LATER + timedelta(seconds=number) for number, run in enumerate(runs)}
     errors = {run.id: f"error {number}" for number, run in enumerate(runs)}
-    assert transitions.retry(times, errors=errors) == 3
+    ends = [
+        a_run_end(
+            run, R.RETRY, available_at=times[run.id], error=errors[run.id], message=f"text {run.task.name}"
+        )
+        for run in runs
+    ]
     for run in runs:
+        saved(an_attempt(run))
+    assert transitions.end(ends, now=LATER) == Ended(set(times), {})
+    for run in runs:
+        assert Attempt.objects.get(run=run).error == f"text {run.task.name}"
         after = columns_of(TaskRun, run.id)
         assert (after["available_at"], after["error"]) == (times[run.id], errors[run.id])
 
@@ -326,10 +449,12 @@ def test_an_empty_list_sends_no_statement(django_assert_num_queries: Any) -> Non
         assert transitions.skip([], reason=Reason.OPERATOR, now=NOW) == 0
         assert transitions.recover([]) == 0
         assert transitions.fire([], now=NOW) == 0
-        assert transitions.finish({}, reports={}, finalized=(), now=NOW) == 0
-        assert transitions.retry({}, errors={}) == 0
-        assert transitions.snooze({}) == 0
-        assert transitions.park({}, reason=Reason.OPERATOR, now=NOW) == 0
+        assert transitions.close([], now=NOW) == {}
+        assert transitions.claim([], take()) == []
+        assert transitions.end([], now=NOW) == Ended(set(), {})
+        assert transitions.step_due([]) == []
+        assert transitions.lock_occurrences([]) == []
+        assert transitions.read_runs([]) == []
         assert transitions.cancel([], reason=Reason.OPERATOR, now=NOW) == 0
         assert transitions.end_attempts([], AttemptState.LOST, now=NOW) == 0
 

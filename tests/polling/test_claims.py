@@ -10,6 +10,7 @@ from django.db import connections
 
 from punctual.jobs.ids import job_id
 from punctual.occurrences import transitions
+from punctual.occurrences.engines.contract import Closing
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState, Reason
 from punctual.polling.claims import Claim, Owner, start
@@ -169,8 +170,9 @@ def test_a_retry_that_an_operator_canceled_does_not_start(world: World) -> None:
     world.finish("a", ValueError("no"))
     run = TaskRun.objects.get()
     transitions.cancel([run.id], reason=Reason.OPERATOR, now=NOON)
-    outcome = {run.occurrence_id: OccurrenceState.CANCELED}
-    transitions.finish(outcome, reports={run.occurrence_id: {}}, finalized=outcome.keys(), now=NOON)
+    outcome = OccurrenceState.CANCELED
+    closing = Closing(run.occurrence_id, outcome, reason="", finalized=True, report="{}")
+    assert transitions.close([closing], now=NOON) == {run.occurrence_id: False}
     world.advance(minutes=3)
     assert SchedulerEvent.POLL_FAILED not in world.signals
     assert len(world.starts("a")) == 1

@@ -8,7 +8,6 @@ import pytest
 from punctual import Job, Retry
 from punctual.execution.broker.dispatch import Dispatched, dispatch
 from punctual.execution.ending.cancel import cancel
-from punctual.execution.ending.settle import lock_occurrences
 from punctual.execution.worker.claim import claim
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.firing import Fired, fire_due
@@ -112,12 +111,12 @@ def test_a_lease_renewed_while_a_reaper_waits_for_it_is_left_alone(harness: Harn
     """The worker was slow, not dead: it renewed after the reaper had read the expired lease."""
     Job("job", "0 * * * *", retry=Retry(3, "1s")).task(noop)
     at_the_hour(harness)
-    (item,) = harness.crash_worker().claims
+    (item,) = harness.crash_worker()
     harness.pass_time(seconds=31)
-    occurrence, token = item.run.occurrence_id, item.token
+    occurrence, token = item.run.occurrence.id, item.token
 
     def renew() -> int:
-        lock_occurrences([occurrence])
+        transitions.lock_occurrences([occurrence])
         return int(transitions.renew(item.run.id, token=token, now=harness.now, lease=timedelta(seconds=30)))
 
     assert before_commit(renew, lambda: reap(harness.now).lost) == (1, 0)
@@ -153,7 +152,7 @@ def test_a_due_retry_is_released_by_one_beat(harness: Harness) -> None:
     harness.tick()
     harness.now = harness.now.replace(hour=13, minute=0, second=0)
     released = fire_due(harness.now).released
-    claims = claim(released, worker="w", now=harness.now).claims
+    claims = claim(released, worker="w", now=harness.now)
     assert len(claims) == 40
     TaskRun.objects.update(state="retry", claim_token=None, lease_until=None, available_at=harness.now)
 

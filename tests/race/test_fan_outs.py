@@ -14,9 +14,9 @@ from django.db import connection, transaction
 
 from punctual.execution.ending.cancel import cancel, cancel_runs
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report
-from punctual.execution.ending.settle import Settled, read_runs, settle
-from punctual.execution.worker.claim import LEASE, Claim, Claimed, begin, claim
+from punctual.execution.ending.report import Report, report, report_of_claim
+from punctual.execution.ending.settle import Settled, settle
+from punctual.execution.worker.claim import LEASE, Claim, begin, claim
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import AttemptState, Reason
@@ -41,12 +41,12 @@ def declare_members(harness: Harness, members: int = 2, **options: Any) -> None:
 
 def claim_each(harness: Harness) -> list[Claim]:
     """Claim each member of the next instant with a message of its own."""
-    return [claim([run.id], worker="w", now=harness.now).claims[0] for run in release_runs(harness)]
+    return [claim([run.id], worker="w", now=harness.now)[0] for run in release_runs(harness)]
 
 
 def report_of(item: Claim, ending: Ending = Ending.SUCCESS) -> Report:
     error = "" if ending is Ending.SUCCESS else "Broken"
-    return Report(item.run.id, item.run.occurrence_id, item.token, Result(ending, error_type=error), item)
+    return report_of_claim(item, Result(ending, error_type=error))
 
 
 def report_call(harness: Harness, *items: Claim) -> Callable[[], Settled]:
@@ -57,7 +57,9 @@ def assert_consistent(id_: Any) -> Occurrence:
     """Assert that the occurrence is finished, and that its report and its attempts match its rows."""
     occurrence = assert_over(id_)
     attempts = Attempt.objects.filter(run__occurrence=id_).order_by("run__position")
-    assert [attempt.state for attempt in attempts] == [run.state for run in read_runs([occurrence])]
+    assert [attempt.state for attempt in attempts] == [
+        run.state for run in transitions.read_runs([occurrence.id])
+    ]
     return occurrence
 
 
@@ -67,7 +69,7 @@ def assert_over(id_: Any) -> Occurrence:
     assert occurrence.report is not None
     assert occurrence.report["outcome"] == occurrence.state
     statuses = [task["status"] for task in occurrence.report["tasks"]]
-    assert statuses == [run.state for run in read_runs([occurrence])]
+    assert statuses == [run.state for run in transitions.read_runs([occurrence.id])]
     return occurrence
 
 
@@ -123,7 +125,7 @@ def test_one_of_several_members_that_end_last_settles(harness: Harness, members:
         claims = claim_each(harness)
         results: list[Settled] = at_once(*(report_call(harness, item) for item in claims))
 
-        id_ = claims[0].run.occurrence_id
+        id_ = claims[0].run.occurrence.id
         assert [result.finished for result in results if result.finished] == [(id_,)]
         assert sum(result.fenced for result in results) == 0
         assert assert_consistent(id_).state == "completed"
@@ -135,9 +137,7 @@ def test_bundles_that_share_their_occurrences_end_each_of_them_once(harness: Har
     declare_members(harness, 6, overlap="allow")
     for _ in range(5):
         runs = [*release_runs(harness), *release_runs(harness), *release_runs(harness)]
-        bundles = [
-            claim([run.id for run in runs[n::3]], worker="w", now=harness.now).claims for n in range(3)
-        ]
+        bundles = [claim([run.id for run in runs[n::3]], worker="w", now=harness.now) for n in range(3)]
         begun = [[one for item in bundle if (one := begin(item, now=harness.now))] for bundle in bundles]
         results: list[Settled] = at_once(*(report_call(harness, *bundle) for bundle in begun))
 
@@ -156,8 +156,8 @@ def test_a_member_need_not_wait_for_another_that_is_being_written(harness: Harne
         )
         assert committed() == Settled()
     # Inside its caller's transaction the first one cannot look after its commit; the next look does.
-    assert report([report_of(first)], now=harness.now).finished == (first.run.occurrence_id,)
-    assert assert_consistent(first.run.occurrence_id).state == "completed"
+    assert report([report_of(first)], now=harness.now).finished == (first.run.occurrence.id,)
+    assert assert_consistent(first.run.occurrence.id).state == "completed"
 
 
 @pytest.mark.req("EXE-1", "EXE-3")
@@ -170,8 +170,8 @@ def test_a_member_waits_for_a_failure_that_is_being_written_and_settles(harness:
         start_blocked(report_call(harness, last)) as went_on,
     ):
         assert committed().finished == ()
-        assert went_on().finished == (last.run.occurrence_id,)
-    occurrence = Occurrence.objects.get(id=last.run.occurrence_id)
+        assert went_on().finished == (last.run.occurrence.id,)
+    occurrence = Occurrence.objects.get(id=last.run.occurrence.id)
     assert occurrence.state == "completed_with_errors"
 
 
@@ -186,7 +186,7 @@ def test_a_member_that_succeeds_while_a_neighbour_s_failure_cancels_it_has_one_e
             partial(report, [report_of(failing, Ending.FATAL)], now=harness.now),
             *(report_call(harness, item) for item in others),
         )
-        assert assert_over(failing.run.occurrence_id).state == "failed"
+        assert assert_over(failing.run.occurrence.id).state == "failed"
         assert not Attempt.objects.filter(state="running").exists()
 
 
@@ -195,7 +195,7 @@ def test_an_occurrence_canceled_while_its_last_members_end_has_one_ending(harnes
     declare_members(harness, 3)
     for _ in range(ROUNDS):
         claims = claim_each(harness)
-        id_ = claims[0].run.occurrence_id
+        id_ = claims[0].run.occurrence.id
         results: list[Settled] = at_once(
             *(report_call(harness, item) for item in claims),
             partial(cancel, [id_], reason=Reason.OPERATOR, now=harness.now),
@@ -216,7 +216,7 @@ def test_a_member_canceled_while_the_other_ends_leaves_no_occurrence_open(harnes
             partial(cancel_runs, [second.run.id], reason=Reason.OPERATOR, now=harness.now),
         )
         assert sum(len(result.finished) for result in results) == 1
-        assert assert_consistent(first.run.occurrence_id).state == "completed"
+        assert assert_consistent(first.run.occurrence.id).state == "completed"
         assert TaskRun.objects.get(id=second.run.id).state == "canceled"
 
 
@@ -227,7 +227,7 @@ def test_a_sequence_that_is_settled_and_canceled_while_a_step_ends_goes_on_or_en
     harness.tick()
     for canceled in [True, False] * (ROUNDS // 2):
         first, *_ = release_runs(harness)
-        (item,) = claim([first.id], worker="w", now=harness.now).claims
+        (item,) = claim([first.id], worker="w", now=harness.now)
         id_ = first.occurrence_id
         stop = partial(cancel, [id_], reason=Reason.OPERATOR, now=harness.now)
         at_once(report_call(harness, item), stop if canceled else partial(settle, [id_], now=harness.now))
@@ -252,14 +252,14 @@ def test_a_member_that_was_taken_over_ignores_the_report_of_its_first_worker(
         late = harness.now + LEASE
         transitions.expire([zombie.run.id], now=late)
         transitions.end_attempts([zombie.run.id], AttemptState.LOST, now=late)
-        (fresh,) = claim([zombie.run.id], worker="second", now=late).claims
+        (fresh,) = claim([zombie.run.id], worker="second", now=late)
         results: list[Settled] = at_once(*(report_call(harness, item) for item in (zombie, fresh, other)))
 
-        id_ = other.run.occurrence_id
+        id_ = other.run.occurrence.id
         assert [result.fenced for result in results] == [1, 0, 0]
         assert [result.finished for result in results if result.finished] == [(id_,)]
         assert Occurrence.objects.get(id=id_).state == "completed"
-        tries = Attempt.objects.filter(run=zombie.run).order_by("number")
+        tries = Attempt.objects.filter(run=zombie.run.id).order_by("number")
         assert [item.state for item in tries] == ["lost", "success"]
 
 
@@ -270,10 +270,10 @@ def test_of_members_claimed_at_once_each_knows_since_when_and_until_when(harness
     taken = partial(claim, [first.id], worker="w", now=harness.now)
     later = partial(claim, [second.id], worker="w", now=harness.now + timedelta(seconds=1))
     with uncommitted(taken) as committed, start_blocked(later) as went_on:
-        claims: list[Claimed] = [committed(), went_on()]
+        claims = [item for call in (committed, went_on) for item in call()]
     occurrence = Occurrence.objects.get(id=first.occurrence_id)
-    assert [item.started for item in claims] == [(occurrence.id,), ()]
+    assert [item.run.first for item in claims] == [True, False]
     for item in claims:
-        seen = item.claims[0].occurrence
-        assert (seen.started_at, seen.deadline_at) == (harness.now, occurrence.deadline_at)
-        assert seen.state == "running"
+        times = (item.run.occurrence.started_at, item.run.deadline_at)
+        assert times == (harness.now, occurrence.deadline_at)
+    assert occurrence.state == "running"

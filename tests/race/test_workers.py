@@ -11,10 +11,9 @@ import pytest
 from django.db import connection, transaction
 
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report
+from punctual.execution.ending.report import Report, end_runs, report, report_of_claim
 from punctual.execution.ending.settle import Settled, settle
-from punctual.execution.worker.claim import Claim, Claimed, claim
-from punctual.occurrences import transitions
+from punctual.execution.worker.claim import Claim, claim
 from punctual.occurrences.admission.firing import fire_due
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.planning.materialize import plan_due
@@ -26,7 +25,7 @@ from tests.race.threads import TIMEOUT, at_once, wait_until_blocked
 
 def report_of(item: Claim, ending: Ending) -> Report:
     error = "" if ending is Ending.SUCCESS else "Broken"
-    return Report(item.run.id, item.run.occurrence_id, item.token, Result(ending, error_type=error))
+    return report_of_claim(item, Result(ending, error_type=error))
 
 
 @pytest.fixture(autouse=True)
@@ -40,17 +39,16 @@ def test_one_of_eight_workers_claims_a_run(harness: Harness) -> None:
     harness.sync()
     harness.tick()
     (run,) = release_runs(harness)
-    results: list[Claimed] = at_once(
+    results: list[tuple[Claim, ...]] = at_once(
         *(partial(claim, [run.id], worker=f"worker/{number}", now=harness.now) for number in range(8))
     )
 
-    winners = [result for result in results if result.claims]
-    assert len(winners) == 1
-    assert sum(len(result.started) for result in results) == 1
+    (winner,) = [item for result in results for item in result]
+    assert winner.run.first, "it started the occurrence"
     (attempt,) = Attempt.objects.all()
     run.refresh_from_db()
     assert (run.attempts_made, run.claimed_by, attempt.worker) == (1, attempt.worker, run.claimed_by)
-    assert run.claim_token == winners[0].claims[0].token
+    assert run.claim_token == winner.token
 
 
 @pytest.mark.req("EXE-1")
@@ -70,7 +68,7 @@ def test_of_two_runs_that_end_at_the_same_moment_the_last_one_out_settles(
     harness.tick()
     for _ in range(10):
         runs = release_runs(harness)
-        claims = [claim([run.id], worker="w", now=harness.now).claims[0] for run in runs]
+        claims = [claim([run.id], worker="w", now=harness.now)[0] for run in runs]
         results: list[Settled] = at_once(
             *(
                 partial(report, [report_of(item, ending)], now=harness.now)
@@ -92,10 +90,10 @@ def test_a_failure_that_cancels_a_run_being_claimed_leaves_no_attempt_behind(har
     harness.sync()
     harness.tick()
     first, second = release_runs(harness)
-    (failing,) = claim([first.id], worker="w", now=harness.now).claims
+    (failing,) = claim([first.id], worker="w", now=harness.now)
     claimed, go_on = Event(), Event()
 
-    def slow_claim() -> Claimed:
+    def slow_claim() -> tuple[Claim, ...]:
         try:
             with transaction.atomic():
                 result = claim([second.id], worker="slow", now=harness.now)
@@ -119,7 +117,7 @@ def test_a_failure_that_cancels_a_run_being_claimed_leaves_no_attempt_behind(har
             wait_until_blocked()
         finally:
             go_on.set()
-        assert len(claiming.result(TIMEOUT).claims) == 1
+        assert len(claiming.result(TIMEOUT)) == 1
         assert len(failed.result(TIMEOUT).finished) == 1
 
     second.refresh_from_db()
@@ -134,7 +132,7 @@ def test_a_report_and_a_claim_of_siblings_never_deadlock(harness: Harness) -> No
     harness.tick()
     for _ in range(15):
         runs = release_runs(harness)
-        (failing,) = claim([runs[0].id], worker="w", now=harness.now).claims
+        (failing,) = claim([runs[0].id], worker="w", now=harness.now)
         claims: list[Callable[[], Any]] = [
             partial(claim, [run.id], worker="w", now=harness.now) for run in runs[1:]
         ]
@@ -156,7 +154,7 @@ def test_an_occurrence_that_becomes_due_while_its_predecessor_ends_is_never_stra
     harness.tick()
     (run,) = release_runs(harness)
     for _ in range(15):
-        (item,) = claim([run.id], worker="w", now=harness.now).claims
+        (item,) = claim([run.id], worker="w", now=harness.now)
         harness.pass_time(seconds=10)
         plan_due(harness.now)
         at_once(
@@ -180,8 +178,9 @@ def test_settling_and_canceling_one_occurrence_from_four_threads_ends_it_once(
     harness.sync()
     harness.tick()
     runs = release_runs(harness)
-    claims = [claim([run.id], worker="w", now=harness.now).claims[0] for run in runs]
-    transitions.succeed([item.run.id for item in claims], now=harness.now)
+    claims = [claim([run.id], worker="w", now=harness.now)[0] for run in runs]
+    # A worker that dies between the end of the last runs and the next step.
+    end_runs([report_of(item, Ending.SUCCESS) for item in claims], now=harness.now)
     results: list[Settled] = at_once(
         *(partial(settle, [runs[0].occurrence_id], now=harness.now) for _ in range(4))
     )

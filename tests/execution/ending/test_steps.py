@@ -1,4 +1,3 @@
-from dataclasses import replace
 from random import Random
 from uuid import UUID, uuid4
 
@@ -6,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from punctual.execution.ending.steps import RunFacts, Step, next_step
+from punctual.execution.ending.steps import Step, next_step
 from punctual.jobs.config.choices import FailureStrategy
-from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.occurrences.engines.contract import RunFacts
+from punctual.occurrences.states import OCCURRENCE_ACTIVE, OCCURRENCE_MOVES, OccurrenceState, RunState
 
 FAIL_FAST, CONTINUE = FailureStrategy.FAIL_FAST, FailureStrategy.CONTINUE
 OVER = (RunState.SUCCESS, RunState.DLQ, RunState.CANCELED)
+OCCURRENCE = uuid4()
 HELD = "held back"  # waits for its predecessors
 
 
@@ -19,10 +20,17 @@ def facts(*runs: tuple[str, FailureStrategy]) -> list[RunFacts]:
     return [
         RunFacts(
             id=UUID(int=position),
+            occurrence_id=OCCURRENCE,
+            task=f"step {position}",
             position=position,
             state=RunState.SCHEDULED if state == HELD else RunState(state),
+            reason="",
+            policy={"failure_strategy": strategy.value},
+            attempts_made=0,
+            started_at=None,
+            finished_at=None,
+            error="",
             held_back=state == HELD,
-            strategy=strategy,
         )
         for position, (state, strategy) in enumerate(runs)
     ]
@@ -133,10 +141,10 @@ def test_any_set_of_runs_comes_to_an_end_and_the_strategies_decide_the_outcome(
         for id_ in taken.cancel:
             assert runs[id_].open
             assert not runs[id_].tolerant
-            runs[id_] = replace(runs[id_], state=RunState.CANCELED)
+            runs[id_] = runs[id_]._replace(state=RunState.CANCELED)
         for id_ in taken.release:
             assert runs[id_].held_back
-            runs[id_] = replace(runs[id_], held_back=False)
+            runs[id_] = runs[id_]._replace(held_back=False)
         ready = [run for run in runs.values() if run.open and not run.held_back]
         if taken.outcome:
             break
@@ -145,7 +153,7 @@ def test_any_set_of_runs_comes_to_an_end_and_the_strategies_decide_the_outcome(
             assert len(ready) == 1, "a sequence runs one at a time"
         chosen = random.choice(ready)
         performed.append(chosen)
-        runs[chosen.id] = replace(chosen, state=fate[chosen.id])
+        runs[chosen.id] = chosen._replace(state=fate[chosen.id])
     else:
         pytest.fail("it never ends")
 
@@ -163,6 +171,16 @@ def test_any_set_of_runs_comes_to_an_end_and_the_strategies_decide_the_outcome(
     assert tolerant <= {run.id for run in performed}, "clean-up always runs"
     if not parallel:
         assert [run.position for run in performed] == sorted(run.position for run in performed)
+
+
+@pytest.mark.req("OCC-3")
+@given(st.lists(st.tuples(st.sampled_from([*RunState.values, HELD]), st.sampled_from(FailureStrategy))))
+def test_every_outcome_is_one_that_an_active_occurrence_may_move_to(
+    runs: list[tuple[str, FailureStrategy]],
+) -> None:
+    outcome = next_step(facts(*runs)).outcome
+    for state in OCCURRENCE_ACTIVE:
+        assert outcome is None or outcome in OCCURRENCE_MOVES[state]
 
 
 def test_the_step_of_a_finished_occurrence_is_the_same_however_often_it_is_taken() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from punctual.execution.ending.summary import summary
 from punctual.occurrences.states import OccurrenceState, RunState
-from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence
+from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, occurrence_facts, run_facts
 
 pytestmark = pytest.mark.req("EXE-8")
 
@@ -29,7 +29,8 @@ def test_a_report_tells_what_ran_how_long_and_why_it_stopped() -> None:
     canceled = a_run(occurrence, a_task(JOB, "send", position=1), RunState.CANCELED, reason="too late")
     end = NOW + timedelta(minutes=2)
 
-    assert summary(occurrence, [canceled, failed], OccurrenceState.FAILED, end) == {
+    runs = [run_facts(canceled), run_facts(failed)]
+    assert summary(occurrence_facts(occurrence), runs, OccurrenceState.FAILED, end) == {
         "occurrence": occurrence.display_id,
         "job": "nightly",
         "job_version": 7,
@@ -72,11 +73,12 @@ def test_a_report_tells_what_ran_how_long_and_why_it_stopped() -> None:
 @pytest.mark.parametrize("state", RunState)
 def test_every_report_is_plain_json(outcome: OccurrenceState, state: RunState) -> None:
     occurrence = an_occurrence(JOB, NOW, outcome)
-    report = summary(occurrence, [a_run(occurrence, a_task(JOB), state)], outcome, NOW)
+    run = a_run(occurrence, a_task(JOB), state)
+    report = summary(occurrence_facts(occurrence), [run_facts(run)], outcome, NOW)
     assert json.loads(json.dumps(report)) == report
     assert (report["outcome"], report["tasks"][0]["status"]) == (outcome.value, state.value)
 
 
 def test_an_occurrence_that_never_started_has_no_duration() -> None:
-    report = summary(an_occurrence(JOB, NOW), [], OccurrenceState.CANCELED, NOW)
+    report = summary(occurrence_facts(an_occurrence(JOB, NOW)), [], OccurrenceState.CANCELED, NOW)
     assert (report["started_at"], report["duration"], report["tasks"]) == (None, None, [])

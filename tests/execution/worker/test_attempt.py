@@ -18,12 +18,12 @@ from punctual.execution.worker.attempt import (
     perform,
     result_of_error,
 )
-from punctual.execution.worker.claim import Claim
+from punctual.execution.worker.claim import LEASE, Claim
 from punctual.jobs.context import DetachedChannel
 from punctual.jobs.declaration.registry import Registry, TaskFunction, registry
 from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.states import OccurrenceState, RunState
-from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence
+from tests.occurrences.factories import a_claimed_run, a_job, a_run, a_task, an_occurrence
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 JOB = a_job("nightly", NOW, metadata={"team": "data"})
@@ -40,7 +40,8 @@ def claimed(function: Callable[..., Any] | None, number: int = 0) -> Claim:
         registry.add_function(TaskFunction("nowhere.step", function))
     occurrence = an_occurrence(JOB, NOW, OccurrenceState.RUNNING, args={"day": "monday"})
     run = a_run(occurrence, a_task(JOB), RunState.RUNNING, started_at=NOW + timedelta(seconds=3))
-    return Claim(run, uuid4(), number)
+    began_at = run.started_at
+    return Claim(a_claimed_run(run), uuid4(), "w", NOW + LEASE, number, began_at)
 
 
 class UnprintableError(Exception):
@@ -55,11 +56,11 @@ def test_a_task_is_told_what_it_runs_for() -> None:
     assert perform(claim, DetachedChannel()).ending is Ending.SUCCESS
 
     (context,) = seen
-    run, occurrence = claim.run, claim.occurrence
+    run, occurrence = claim.run, claim.run.occurrence
     assert (context.job, context.task, context.attempt) == ("nightly", "step", 2)
     assert context.scheduled_for == context.run_at == NOW
     assert context.started_at == NOW + timedelta(seconds=3)
-    assert context.deadline == occurrence.deadline_at == NOW + timedelta(hours=1)
+    assert context.deadline == run.deadline_at == NOW + timedelta(hours=1)
     assert (context.occurrence_id, context.run_id) == (occurrence.display_id, run.display_id)
     assert context.attempt_id == f"attempt_{attempt_id(run.id, 2)}"
     assert (context.metadata, context.args) == ({"team": "data"}, {"day": "monday"})
