@@ -13,8 +13,8 @@ shared memory what they run, so a short task costs no statement and no signal.
 | what happens to messages a worker has prefetched and cannot start? | `prefetch` |
 | which beats and workers are alive? | `presence` |
 
-Invariants: each field of the board has one writer at a time. A process is killed before its attempt is recorded, so two
-attempts of a run never run at the same time. The supervisor's thread survives every error.
+Invariants: each field of the board has one writer at a time. A process is killed before its attempt is
+recorded, so two attempts of a run never run at the same time. The supervisor's thread survives every error.
 
 On failure: a supervisor that dies stops renewing leases, and the reaper takes its runs.
 """

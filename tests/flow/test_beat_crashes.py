@@ -14,8 +14,9 @@ from celery import current_app
 from django.db import connection, transaction
 
 from punctual import Context, Job, Retry
+from punctual.execution.ending.attempt_report import report_of_claim
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report, report_of_claim
+from punctual.execution.ending.report import report
 from punctual.jobs import control
 from punctual.jobs.declaration.registry import registry
 from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun

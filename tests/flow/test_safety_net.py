@@ -9,8 +9,9 @@ from django.test.utils import CaptureQueriesContext
 
 from punctual import Context, Job, Retry, scheduled
 from punctual.execution.broker.dispatch import dispatch
+from punctual.execution.ending.attempt_report import report_of_claim
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import FencedError, end_runs, report, report_of_claim
+from punctual.execution.ending.report import FencedError, end_runs, report
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.models import Job as JobRow
 from punctual.occurrences.admission.firing import fire_due

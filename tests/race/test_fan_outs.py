@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import pytest
 from django.db import connection, transaction
 
+from punctual.execution.ending.attempt_report import Report, report_of_claim
 from punctual.execution.ending.cancel import cancel, cancel_runs
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, report, report_of_claim
+from punctual.execution.ending.report import report
 from punctual.execution.ending.settle import Settled, settle
 from punctual.execution.worker.claim import LEASE, Claim, begin, claim
 from punctual.occurrences import transitions

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from punctual.execution.ending.attempt_report import Report, report_of_claim
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import Report, end_runs, report, report_of_claim
+from punctual.execution.ending.report import end_runs, report
 from punctual.execution.ending.settle import Settled, settle
 from punctual.execution.worker.claim import Claim, claim
 from punctual.occurrences.admission.firing import fire_due

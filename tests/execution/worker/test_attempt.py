@@ -41,7 +41,8 @@ def claimed(function: Callable[..., Any] | None, number: int = 0) -> Claim:
     occurrence = an_occurrence(JOB, NOW, OccurrenceState.RUNNING, args={"day": "monday"})
     run = a_run(occurrence, a_task(JOB), RunState.RUNNING, started_at=NOW + timedelta(seconds=3))
     began_at = run.started_at
-    return Claim(a_claimed_run(run), uuid4(), "w", NOW + LEASE, number, began_at)
+    attempt = attempt_id(run.id, number)
+    return Claim(a_claimed_run(run), uuid4(), "w", NOW + LEASE, number, attempt, began_at)
 
 
 class UnprintableError(Exception):
