@@ -6,8 +6,8 @@ Locks are taken in one order everywhere: occurrences, cursors, pools. A batch ta
 statements, however many jobs exist.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
@@ -36,7 +36,7 @@ class Fired:
     planning; `contended` counts rows that other beats held; `more`: further rows are due."""
 
     ready: tuple[Ready, ...] = ()
-    jobs: tuple[SeenJob, ...] = ()
+    jobs: Mapping[str, SeenJob] = field(default_factory=dict)
     fired: int = 0
     queued: int = 0
     skipped: int = 0

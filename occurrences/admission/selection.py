@@ -5,7 +5,7 @@ one that locks: within one statement they would be from before the lock.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -37,7 +37,6 @@ COLUMNS = (
 
 
 class CursorFacts(NamedTuple):
-    job_id: str
     planned_until: datetime | None
     plan_at: datetime | None
     starts: int
@@ -48,22 +47,25 @@ class Selection:
     """`due_count` counts all rows that were due and free; `rows` are those whose cursor was free as well."""
 
     due_count: int = 0
+    more: bool = False  # further rows are due
     rows: list[Due] = field(default_factory=list)
-    jobs: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # their JOB_COLUMNS
+    jobs: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # JOB_COLUMNS of each
     cursors: dict[str, CursorFacts] = field(default_factory=dict)  # by job
     steps: Steps = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
-    more: bool = False  # further rows are due
 
     @property
     def starts(self) -> dict[str, int]:
-        """By job, of locked cursors."""
+        """By job."""
         return {job: self.cursors[job].starts for job in self.jobs}
 
-    def seen_jobs(self) -> tuple[SeenJob, ...]:
-        """The jobs, for planning."""
-        return tuple(SeenJob(build_job(id_, row), *self.cursors[id_][1:3]) for id_, row in self.jobs.items())
+    def seen_jobs(self) -> dict[str, SeenJob]:
+        """The jobs as planning needs them."""
+        return {
+            job: SeenJob(build_job(job, row), self.cursors[job].planned_until, self.cursors[job].plan_at)
+            for job, row in self.jobs.items()
+        }
 
 
 def select_due(now: datetime, limit: int) -> Selection:
@@ -71,14 +73,17 @@ def select_due(now: datetime, limit: int) -> Selection:
     # One more than needed tells whether further rows are due, without another query.
     locked = _lock_rows(now, limit + 1)
     job_by_row = dict(locked[:limit])
-    more = len(locked) > limit
+    selection = Selection(len(job_by_row), more=len(locked) > limit)
     cursors = _lock_cursors(set(job_by_row.values()), now)
-    if not cursors:
-        return Selection(len(job_by_row), more=more)
+    ids = [id_ for id_, job in job_by_row.items() if job in cursors]
+    return _with_facts(replace(selection, cursors=cursors), ids) if ids else selection
+
+
+def _with_facts(selection: Selection, ids: Collection[str]) -> Selection:
     due: dict[str, Due] = {}
     jobs: dict[str, tuple[Any, ...]] = {}
     tasks: dict[str, StoredTask] = {}
-    for row in _read([id_ for id_, job in job_by_row.items() if job in cursors]):
+    for row in _read(ids):
         id_, job, task = row[0], row[1], row[JOB.stop]
         if id_ not in due:
             due[id_] = build_due(row[DUE])
@@ -87,8 +92,8 @@ def select_due(now: datetime, limit: int) -> Selection:
             name, position, config = row[JOB.stop + 1 :]
             tasks[task] = StoredTask(job, row[JOB.start], task, name, position, row[JOB_CONFIG], config)
     steps, broken = resolve_steps(sorted(tasks.values(), key=attrgetter("position")))
-    rows = list(due.values())
-    return Selection(len(job_by_row), rows, jobs, cursors, steps, broken, _busy(jobs), more)
+    rows, busy = list(due.values()), _busy(jobs)
+    return replace(selection, rows=rows, jobs=jobs, steps=steps, broken=broken, busy=busy)
 
 
 def _lock_rows(now: datetime, limit: int) -> list[tuple[str, str]]:
@@ -106,7 +111,7 @@ def _lock_cursors(jobs: Collection[str], now: datetime) -> dict[str, CursorFacts
     rows = Cursor.objects.filter(job__any=Ids(jobs)).exclude(planned_until=None, plan_at__lte=now)
     locked = rows.order_by("job_id").select_for_update(skip_locked=True, no_key=True)
     facts = locked.values_list(IdText("job_id"), "planned_until", "plan_at", "starts")
-    return {row[0]: CursorFacts(*row) for row in facts}
+    return {job: CursorFacts(*row) for job, *row in facts}
 
 
 def _read(ids: Collection[str]) -> Iterable[tuple[Any, ...]]:

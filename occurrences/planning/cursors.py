@@ -4,7 +4,7 @@ A beat plans a thousand jobs at a time, so the model instances are built without
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -30,6 +30,7 @@ JOB_COLUMNS = (
     "updated_at",
 )
 CURSOR_COLUMNS = ("planned_until", "plan_at", "settled_until", "starts", "problem")
+JOB_FIELDS, CURSOR_FIELDS = ("id", *JOB_COLUMNS), ("job_id", *CURSOR_COLUMNS)
 
 
 class SeenJob(NamedTuple):
@@ -44,16 +45,15 @@ class SeenJob(NamedTuple):
     plan_at: datetime | None
 
 
-def lock_cursors(due: CursorQuerySet, limit: int, seen: Iterable[SeenJob] = ()) -> list[Cursor]:
+def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -> list[Cursor]:
     """Lock due cursors that no other process holds, the longest due first, each with its job.
 
-    Jobs that were not seen, or whose cursor has moved since, are read by a later statement than the one that
-    locks: within one statement they would be from before the lock.
+    `seen` are jobs by the texts of their ids. Others, and those whose cursor has moved since, are read by a
+    later statement than the one that locks: within one statement they would be from before the lock.
     """
     rows = due.order_by("plan_at", "job_id").select_for_update(skip_locked=True, no_key=True)
     locked = list(rows.values_list(IdText("job_id"), *CURSOR_COLUMNS)[:limit])
-    known = {str(item.job.id): item for item in seen}
-    jobs = {row[0]: known[row[0]].job for row in locked if row[0] in known and known[row[0]][1:] == row[1:3]}
+    jobs = {row[0]: seen[row[0]].job for row in locked if row[0] in seen and seen[row[0]][1:] == row[1:3]}
     jobs |= _read_jobs([row[0] for row in locked if row[0] not in jobs])
     return [_build_cursor(jobs[row[0]], row) for row in locked]
 
@@ -74,11 +74,11 @@ def job_columns(path: str = "") -> list[Any]:
 
 def build_job(id_: str, row: Sequence[Any]) -> Job:
     """A job from its id and `job_columns`."""
-    job = filled(Job, ("id", *JOB_COLUMNS), (UUID(id_), *row))
+    job = filled(Job, JOB_FIELDS, (UUID(id_), *row))
     text: Any = job.config
     job.config = {} if text == "{}" else json.loads(text)
     return job
 
 
 def _build_cursor(job: Job, row: Sequence[Any]) -> Cursor:
-    return filled(Cursor, ("job_id", *CURSOR_COLUMNS), (job.id, *row[1:]), {"job": job})
+    return filled(Cursor, CURSOR_FIELDS, (job.id, *row[1:]), {"job": job})

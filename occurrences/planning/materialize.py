@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
+from types import MappingProxyType
 from uuid import UUID
 
 from django.db import transaction
@@ -47,7 +48,11 @@ class Planned:
 
 
 def plan_due(
-    now: datetime, *, job: Job | None = None, limit: int = BATCH, seen: Iterable[SeenJob] = ()
+    now: datetime,
+    *,
+    job: Job | None = None,
+    limit: int = BATCH,
+    seen: Mapping[str, SeenJob] = MappingProxyType({}),
 ) -> Planned:
     """Plan the due cursors of all jobs, or of one; jobs that firing has `seen` are not read again."""
     due = Cursor.objects.due(now).filter(job=job) if job else Cursor.objects.due(now)

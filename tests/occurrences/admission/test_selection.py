@@ -81,8 +81,8 @@ def test_a_row_is_read_as_it_is_stored(ledger: list[Job]) -> None:
 @pytest.mark.req("OCC-8")
 def test_the_jobs_of_a_selection_are_as_stored_with_the_place_of_their_cursors(ledger: list[Job]) -> None:
     seen = select_due(NOW, 100).seen_jobs()
-    assert {item.job.id for item in seen} == {job.id for job in ledger}
-    for item in seen:
+    assert {id_: item.job.id for id_, item in seen.items()} == {str(job.id): job.id for job in ledger}
+    for item in seen.values():
         stored = Job.objects.get(id=item.job.id)
         assert [getattr(item.job, name) for name in JOB_COLUMNS] == [
             getattr(stored, name) for name in JOB_COLUMNS

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.req("OCC-2", "OCC-8")]
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
-Seen = tuple[SeenJob, ...]
+Seen = dict[str, SeenJob]
 Ledger = tuple[list[Any], list[Any]]
 
 
@@ -58,7 +58,7 @@ def test_locked_cursors_and_their_jobs_equal_the_rows(seen: bool) -> None:  # no
     for number in range(3):
         make(f"job {number}", config={"queue": f"q{number}"}, paused_at=NOW if number else None)
         Cursor.objects.filter(job__name=f"job {number}").update(plan_at=NOW - timedelta(seconds=number))
-    known = seen_by_firing() if seen else ()
+    known = seen_by_firing() if seen else {}
     with transaction.atomic(), CaptureQueriesContext(connection) as queries:
         locked = lock_cursors(Cursor.objects.due(NOW), 10, known)
         names = [cursor.job.name for cursor in locked]
@@ -73,7 +73,7 @@ def test_locked_cursors_and_their_jobs_equal_the_rows(seen: bool) -> None:  # no
 def test_a_column_that_was_not_read_is_fetched_on_access() -> None:
     make("job", metadata={"team": "billing"})
     with transaction.atomic():
-        (cursor,) = lock_cursors(Cursor.objects.due(NOW), 10)
+        (cursor,) = lock_cursors(Cursor.objects.due(NOW), 10, {})
     assert cursor.job.metadata == {"team": "billing"}
 
 
