@@ -4,20 +4,17 @@ Any number of beats tick at the same time, without a leader and without a lock b
 decide who creates an occurrence, and row locks that the others skip decide who fires it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 from django.db.models import Min
 
-from punctual.execution.broker.dispatch import Outgoing, dispatch, send
+from punctual.execution.broker.dispatch import dispatch
 from punctual.jobs.clock import Clock
 from punctual.occurrences.admission.firing import BATCH, Fired, fire_due
 from punctual.occurrences.models import Cursor, Occurrence, TaskRun
-from punctual.occurrences.outbox import Ready
-from punctual.occurrences.planning import foresight
 from punctual.occurrences.planning.materialize import Planned, plan_due
 from punctual.occurrences.states import OccurrenceState, RunState
 from punctual.recovery.catchup import BATCH as CATCH_UP_BATCH
@@ -99,11 +96,11 @@ class _Round:
     planned: Planned
     missed: int
     fired: Fired
-    full: bool
+    full: bool  # more is due than one batch
 
     @property
     def has_more(self) -> bool:
-        return self.planned.jobs > 0 or self.full
+        return self.planned.more or self.full
 
 
 def _run_rounds(limit: int | None, run_round: Callable[..., _Round]) -> tuple[list[_Round], bool]:
@@ -122,32 +119,15 @@ def _run_round(now: datetime, batch: int, clock: Clock, *, first: bool) -> _Roun
         # After an outage or an edit: plan first, so that older instants are fired before those due now.
         planned = plan_due(now, limit=batch)
         missed = _catch_up(now)
-        fired = _fire(now, batch, clock, _Beside(now))
-        return _Round(planned, missed, fired, full=fired.handled >= batch)
-    # Every job has its next occurrence as a row: fire those first and plan the following ones afterwards.
-    missed = _catch_up(now) if first else 0
-    beside = _Beside(now)
-    fired = _fire(now, batch, clock, beside)
-    planned = foresight.write(beside.foreseen) + plan_due(now, limit=batch)
-    return _Round(planned, missed, fired, full=fired.handled >= batch)
-
-
-class _Beside:
-    """Work done while the database writes: compose the messages, and plan what follows in each job."""
-
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-        self.outgoing = Outgoing(())
-        self.foreseen = foresight.Foreseen()
-
-    def prepare(self, plans: Mapping[str, tuple[Any, ...]], ready: Sequence[Ready]) -> Callable[[], None]:
-        self.outgoing = Outgoing(ready).ask()
-
-        def meanwhile() -> None:
-            self.outgoing.make()
-            self.foreseen = foresight.foresee(plans.values(), self._now)
-
-        return meanwhile
+        fired = fire_due(now, limit=batch)
+        dispatch(fired.ready, now=now, clock=clock)
+    else:
+        # Every job has its next occurrence as a row: fire those first and plan the following ones afterwards.
+        missed = _catch_up(now) if first else 0
+        fired = fire_due(now, limit=batch)
+        dispatch(fired.ready, now=now, clock=clock)
+        planned = plan_due(now, limit=batch, seen=fired.jobs)
+    return _Round(planned, missed, fired, full=fired.more and fired.handled >= batch)
 
 
 def _catch_up(now: datetime) -> int:
@@ -157,12 +137,6 @@ def _catch_up(now: datetime) -> int:
         if step.jobs < CATCH_UP_BATCH:
             break
     return missed
-
-
-def _fire(now: datetime, batch: int, clock: Clock, beside: _Beside) -> Fired:
-    fired = fire_due(now, limit=batch, prepare=beside.prepare)
-    send(beside.outgoing, clock=clock)
-    return fired
 
 
 def sleep_for(now: datetime) -> timedelta:

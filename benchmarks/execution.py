@@ -168,7 +168,7 @@ class Punctual:
     def latencies(self) -> list[float]:
         from punctual import trigger
         from punctual.beat.tick import run_once
-        from punctual.execution.broker.dispatch import Outgoing, send
+        from punctual.execution.broker.dispatch import dispatch
         from punctual.jobs.clock import database_now
         from punctual.occurrences.admission.firing import fire_due
 
@@ -178,7 +178,7 @@ class Punctual:
             trigger("note")
             fired = fire_due(database_now())
             began = time.time()
-            send(Outgoing(fired.ready), clock=database_now)  # as in a tick
+            dispatch(fired.ready, now=database_now())  # as in a tick
             return began
 
         with self.worker():

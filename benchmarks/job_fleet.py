@@ -67,7 +67,7 @@ class Fleet:
 
     def _plan(self, jobs: Sequence[str], at: datetime) -> None:
         from punctual.jobs.config.cascade import Config
-        from punctual.occurrences.ids import occurrence_text
+        from punctual.occurrences.ids import occurrence_id
 
         config, stamp, late = json.dumps(Config().to_json()), self.long_ago, at + timedelta(hours=1)
         first = f"1\tschedule\t{at}\t{at}\t{late}\tpending\t\tt\tdefault\t0\t{config}"
@@ -76,7 +76,7 @@ class Fleet:
             "punctual_occurrence",
             "id job_id job_version cause scheduled_for run_at late_at state reason exclusive pool priority"
             " config overrides args instants requested_by request_reason created_at execution_timeout",
-            (f"{occurrence_text(id_, at)}\t{id_}\t{rest}" for id_ in jobs),
+            (f"{occurrence_id(id_, at)}\t{id_}\t{rest}" for id_ in jobs),
         )
 
 

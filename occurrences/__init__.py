@@ -23,8 +23,8 @@ Which module answers which question
 - `admission/`: which due occurrences start now, which wait, which are skipped?
 - `operator.py`: trigger a job, skip its next occurrence, move one.
 - `outbox.py`: which runs may be sent to the broker, and what do their messages say?
-- `parents.py`: how does a new row keep the row it refers to from being pruned?
+- `ledger_sql.py`: raw SQL: bulk writes from arrays, the lock of parent rows, pipelined writes.
 - `job_port.py`: the functions that `punctual.jobs` calls without importing this room.
-- `database/`: bulk statements, array parameters, triggers, CHECKs, and the one vendor check.
+- `database/`: array parameters.
 - `engines/`: claim and ending behind `transitions.py`, one module per kind of database.
 """

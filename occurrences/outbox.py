@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import Q
 
-from punctual.occurrences.database.arrays import Ids, IdText
-from punctual.occurrences.database.vendor import is_postgresql
+from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import RunState
 
@@ -46,31 +44,20 @@ COLUMNS = (
 )
 
 
-LOCK_AND_COUNT = """
-    SELECT count(*) FROM (
-        SELECT id FROM punctual_taskrun
-        WHERE id = ANY(%s::uuid[]) AND state = 'scheduled' AND dispatched_at IS NULL
-        AND available_at IS NOT NULL
-        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    ) AS locked
+def lock_unsent(
+    runs: Collection[UUID] | Collection[Ready], lost_since: datetime | None = None
+) -> Sequence[Ready]:
+    """Lock the runs that may be sent now and return their facts, which are read unless the caller has them.
+
+    Runs that another process is sending are left to it. With `lost_since`, runs sent up to then count as
+    unsent: their messages are lost.
     """
+    known = [run for run in runs if isinstance(run, Ready)]
+    locked = _lock([run.run_id for run in known] or runs, lost_since)
+    return [run for run in known if run.run_id in locked] if known else read_ready(locked)
 
 
-def lock_new(runs: Sequence[Ready]) -> Sequence[Ready]:
-    """Lock runs that were created a moment ago and return those that may be sent: nearly always all."""
-    ids = Ids(run.run_id for run in runs)
-    if is_postgresql(connection):
-        with connection.cursor() as cursor:
-            cursor.execute(LOCK_AND_COUNT, [ids.array])
-            if cursor.fetchone()[0] == len(ids):
-                return runs
-    locked = lock_unsent(ids)
-    return runs if len(locked) == len(runs) else [run for run in runs if run.run_id in locked]
-
-
-def lock_unsent(run_ids: Collection[UUID] | Collection[str], lost_since: datetime | None = None) -> set[str]:
-    """Lock the runs that may be sent now and return their ids; runs that another process is sending are left
-    to it. With `lost_since`, runs sent up to then count as unsent: their messages are lost."""
+def _lock(run_ids: Collection[Any], lost_since: datetime | None) -> set[str]:
     unsent = Q(dispatched_at=None)
     due = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
     rows = TaskRun.objects.filter(due, id__any=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)

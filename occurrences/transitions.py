@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Case, F, Model, Value, When
 
-from punctual.occurrences.database.vendor import is_postgresql
+from punctual.jobs.database import is_postgresql
 from punctual.occurrences.engines import portable, postgres
 from punctual.occurrences.engines.contract import (
     ClaimedRun,

@@ -17,8 +17,8 @@ from punctual.jobs.errors import DefinitionError, PunctualError
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job, Origin
 from punctual.occurrences.ids import occurrence_id, repeat_id
+from punctual.occurrences.ledger_sql import lock_parents
 from punctual.occurrences.models import Cause, Cursor, Occurrence
-from punctual.occurrences.parents import lock_parents
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OccurrenceState
 from punctual.recovery.models import Pruned

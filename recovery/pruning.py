@@ -190,7 +190,7 @@ def _lock_jobs(jobs: Collection[UUID], *, wait: bool) -> dict[UUID, Pruned]:
 def _lock_occurrences(ids: Collection[UUID], *, wait: bool) -> set[UUID]:
     """Lock the rows that still exist: the previous holder of the job may have deleted some.
 
-    Locked before looking for rows that refer to them: see `punctual.occurrences.parents`.
+    Locked before looking for rows that refer to them: see `punctual.occurrences.ledger_sql`.
     """
     rows = Occurrence.objects.filter(id__any=ids).order_by("id").select_for_update(skip_locked=not wait)
     return set(rows.values_list("id", flat=True))

@@ -18,8 +18,8 @@ from django.db.models import Exists, OuterRef
 from punctual.jobs.config.cascade import job_config
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import Job, Origin
+from punctual.occurrences.ledger_sql import lock_parents
 from punctual.occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
-from punctual.occurrences.parents import lock_parents
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OCCURRENCE_FINAL, OccurrenceState, RunState
 from punctual.recovery.requester import Record, Requester, unrecorded

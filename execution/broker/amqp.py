@@ -15,8 +15,6 @@ from kombu import Producer
 from punctual.execution.broker.bundling import Bundle
 from punctual.execution.broker.messages import RUN, create_message, ids_of, run_message, run_options
 
-Composed = dict[str, list[str]]  # encoded messages by queue
-
 
 class Broker:
     """What this room asks of a broker. The defaults hold for every broker that kombu supports."""
@@ -27,17 +25,8 @@ class Broker:
     def install(self) -> None:
         """Prepare a worker process, before it connects and before its pool forks."""
 
-    def compose(self, bundles: Sequence[Bundle]) -> Composed | None:  # noqa: ARG002 - subclasses look at it
-        """Encode messages before they are sent; None if `publish` has to encode them."""
-        return None
-
-    def publish(
-        self,
-        bundles: Sequence[Bundle],
-        producer: Producer,
-        composed: Composed | None = None,  # noqa: ARG002
-    ) -> None:
-        """Send one message per bundle; `composed` is what `compose` returned for the same bundles."""
+    def publish(self, bundles: Sequence[Bundle], producer: Producer) -> None:
+        """Send one message per bundle."""
         publish_each(bundles, producer)
 
     def next_runs(self, channel: Any, queue: str) -> set[UUID]:  # noqa: ARG002 - subclasses look at them

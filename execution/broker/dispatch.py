@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -24,8 +24,7 @@ from kombu import Producer
 
 from punctual.conf import current_settings
 from punctual.execution.broker import brokers
-from punctual.execution.broker.amqp import Composed
-from punctual.execution.broker.bundling import Bundle, bundle_runs
+from punctual.execution.broker.bundling import bundle_runs
 from punctual.execution.broker.errors import BROKER_ERRORS
 from punctual.execution.broker.messages import label, settle_message
 from punctual.execution.broker.pace import short_tasks
@@ -43,65 +42,28 @@ class Dispatched:
 
 
 def dispatch(
-    run_ids: Sequence[UUID],
+    runs: Sequence[UUID] | Sequence[Ready],
     *,
     now: datetime,
+    clock: Clock | None = None,
     chords: bool = True,
     bundles: bool = True,
     lost_since: datetime | None = None,
 ) -> Dispatched:
     """Send messages for those of the runs that are scheduled and not sent yet.
 
-    `lost_since` resends runs that were sent before that time. `chords=False` is for resends: a chord is a
-    fast path for a first fan-out only. `bundles=False` sends one run per message: a run that a slow bundle
-    handed back must not wait behind the same neighbours again.
+    Runs are given by their ids, or with their facts by the process that has just released them: these are
+    not read again. `clock` gives the time at which the broker has accepted the messages, so that lateness
+    includes the sending; the default is `now`. `lost_since` resends runs that were sent before that time.
+    `chords=False` is for resends: a chord is a fast path for a first fan-out only. `bundles=False` sends one
+    run per message: a run that a slow bundle handed back must not wait behind the same neighbours again.
     """
-    if not run_ids:
+    if not runs:
         return Dispatched()
     with locking_transaction():
-        outgoing = Outgoing(outbox.read_ready(outbox.lock_unsent(run_ids, lost_since)), chords=chords)
-        return _send(outgoing.ask() if bundles else outgoing, clock=lambda: now)
-
-
-class Outgoing:
-    """Runs to be sent, with the pace of their tasks and their messages as far as they are encoded.
-
-    `ask` queries the database. `make` does not, so it can run while the database is busy with something else.
-    """
-
-    def __init__(self, runs: Sequence[Ready], *, chords: bool = True) -> None:
-        self.runs = runs
-        self.paces: Mapping[str, float] = {}
-        self.composed: Composed | None = None
-        chords = chords and current_app.conf.result_backend is not None
-        self.single, self.fan_outs = _split(runs) if chords else (runs, [])
-
-    def ask(self) -> "Outgoing":
-        """Read the pace of all tasks in one query; none for a single run, which cannot share a message."""
-        tasks = {run.task_id for run in self.runs if run.bundle} if self.runs[1:] else set()
-        self.paces = short_tasks(tasks) if tasks else {}
-        return self
-
-    @cached_property
-    def bundles(self) -> Sequence[Bundle]:
-        return bundle_runs(self.single, self.paces, slots=current_settings().worker_slots)
-
-    def make(self) -> None:
-        self.composed = brokers.current().compose(self.bundles)
-
-
-def send(outgoing: Outgoing, *, clock: Clock) -> Dispatched:
-    """Send runs that were released a moment ago; only their locks are taken, nothing is read again.
-
-    `clock` is read when the broker has accepted the messages, so that lateness includes the sending.
-    """
-    if not outgoing.runs:
-        return Dispatched()
-    with locking_transaction():
-        locked = outbox.lock_new(outgoing.runs)
-        if len(locked) < len(outgoing.runs):
-            outgoing = Outgoing(locked).ask()
-        return _send(outgoing, clock=clock)
+        ready = outbox.lock_unsent(runs, lost_since)
+        paces = _paces(ready) if bundles else {}
+        return _send(ready, paces, chords=chords, clock=clock or (lambda: now))
 
 
 def locking_transaction() -> AbstractContextManager[object]:
@@ -112,13 +74,21 @@ def locking_transaction() -> AbstractContextManager[object]:
     return transaction.atomic() if connection.features.has_select_for_update else nullcontext()
 
 
-def _send(outgoing: Outgoing, *, clock: Clock) -> Dispatched:
-    publish = partial(brokers.current().publish, outgoing.bundles, composed=outgoing.composed)
-    sent = _publish(outgoing.single, publish, clock)
+def _paces(runs: Sequence[Ready]) -> Mapping[str, float]:
+    """Read the pace of all tasks in one query; none for a single run, which cannot share a message."""
+    tasks = {run.task_id for run in runs if run.bundle} if len(runs) > 1 else set()
+    return short_tasks(tasks) if tasks else {}
+
+
+def _send(runs: Sequence[Ready], paces: Mapping[str, float], *, chords: bool, clock: Clock) -> Dispatched:
+    fans_out = chords and current_app.conf.result_backend is not None
+    single, fan_outs = _split(runs) if fans_out else (runs, [])
+    bundles = bundle_runs(single, paces, slots=current_settings().worker_slots)
+    sent = _publish(single, partial(brokers.current().publish, bundles), clock)
     # Separately: a result store that is down, where chords are counted, must not delay the single runs.
-    fanned_out = [run for runs in outgoing.fan_outs for run in runs]
-    sent += _publish(fanned_out, partial(_publish_chords, outgoing.fan_outs, outgoing.paces), clock)
-    return Dispatched(sent=sent, failed=len(outgoing.runs) - sent)
+    fanned_out = [run for siblings in fan_outs for run in siblings]
+    sent += _publish(fanned_out, partial(_publish_chords, fan_outs, paces), clock)
+    return Dispatched(sent=sent, failed=len(runs) - sent)
 
 
 def _publish(runs: Sequence[Ready], publish: Callable[[Any], None], clock: Clock) -> int:

@@ -9,7 +9,7 @@ from uuid import UUID
 from celery import Signature, current_app
 
 from punctual.execution.broker.bundling import Bundle
-from punctual.occurrences.ids import attempt_text
+from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.outbox import Ready
 
 RUN = "punctual.run"
@@ -64,7 +64,7 @@ def runs_in(body: bytes | str) -> tuple[UUID, ...]:
 
 
 def message_id(run: Ready) -> str:
-    return attempt_text(run.run_id, run.attempts_made)
+    return str(attempt_id(run.run_id, run.attempts_made))
 
 
 def ids_of(bundle: Bundle) -> list[str]:

@@ -38,7 +38,7 @@ from kombu.transport import memory, virtual
 from kombu.transport import redis as kombu_redis
 from kombu.utils.json import dumps
 
-from punctual.execution.broker.amqp import Broker, Composed, publish_each
+from punctual.execution.broker.amqp import Broker, publish_each
 from punctual.execution.broker.bundling import Bundle
 from punctual.execution.broker.messages import (
     RUN,
@@ -54,7 +54,7 @@ from punctual.execution.broker.messages import (
 from punctual.jobs.events import Event, emit
 
 OUR_MESSAGES = {RUN, SETTLE}
-MIN_COMPOSED = 10  # messages; for fewer a template costs more than it saves
+MIN_ENCODED = 10  # messages; for fewer a template costs more than it saves
 MAX_PUSHED = 1000  # messages in one command
 PEEKED = 10  # messages; more than one, because one of them may be a resent copy
 DEFAULT_VISIBILITY_TIMEOUT = timedelta(hours=1)  # kombu's
@@ -73,18 +73,12 @@ class Redis(Broker):
         """For every connection that this process opens from now on."""
         kombu_redis.Channel.QoS = UnrecordedQoS
 
-    def compose(self, bundles: Sequence[Bundle]) -> Composed | None:
-        single_server = str(current_app.conf.broker_url).startswith("redis")  # Sentinel's go through kombu
-        return compose(bundles) if single_server and len(bundles) >= MIN_COMPOSED else None
-
-    def publish(
-        self, bundles: Sequence[Bundle], producer: Producer, composed: Composed | None = None
-    ) -> None:
-        if len(bundles) >= MIN_COMPOSED and can_push(producer):
-            composed = compose(bundles) if composed is None else composed
-            for name, texts in composed.items():
+    def publish(self, bundles: Sequence[Bundle], producer: Producer) -> None:
+        if len(bundles) >= MIN_ENCODED and can_push(producer):
+            encoded = encode(bundles)
+            for name, texts in encoded.items():
                 push(producer, current_app.amqp.queues[name], texts)
-            bundles = [bundle for bundle in bundles if bundle[0].queue not in composed]
+            bundles = [bundle for bundle in bundles if bundle[0].queue not in encoded]
         publish_each(bundles, producer)
 
     def next_runs(self, channel: Any, queue: str) -> set[UUID]:
@@ -157,18 +151,18 @@ def _format_string(text: str) -> str:
     return PLACEHOLDER.sub(lambda match: f"%({match[1] or match[2]})s", text.replace("%", "%%"))
 
 
-def compose(bundles: Sequence[Bundle]) -> Composed:
+def encode(bundles: Sequence[Bundle]) -> dict[str, list[str]]:
     """Encode messages by queue, without those for queues that are more than a list."""
     queues: Any = current_app.amqp.queues
     lists = {name for name in {bundle[0].queue for bundle in bundles} if is_plain_list(queues[name])}
     templates: dict[str, Template] = {}
-    composed: Composed = {name: [] for name in sorted(lists)}
+    encoded: dict[str, list[str]] = {name: [] for name in sorted(lists)}
     for bundle, tag in zip(bundles, delivery_tags(len(bundles)), strict=True):
         name = bundle[0].queue
         if name in lists:
             template = templates.get(name) or templates.setdefault(name, _template(bundle))
-            composed[name].append(template.fill(_content(bundle), tag))
-    return composed
+            encoded[name].append(template.fill(_content(bundle), tag))
+    return encoded
 
 
 def _template(bundle: Bundle) -> Template:

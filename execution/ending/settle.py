@@ -93,12 +93,13 @@ def close(
         Closing(row.id, outcome, reason, finalized[row.id], json.dumps(summary(row, runs, outcome, now)))
         for row, runs, outcome in closed
     ]
-    awaited = transitions.close(closings, states=states, now=now)
+    ended = transitions.close(closings, states=states, now=now)
     for row, _, outcome in closed:
-        note_finished(row, outcome)
+        if row.id in ended:
+            note_finished(row, outcome)
     # The slot is free: the next occurrence in the queue starts in the same transaction.
-    admitted = admit_after([row for row, _, _ in closed if awaited.get(row.id)], now=now)
-    finished = tuple(row.id for row, _, _ in closed)
+    admitted = admit_after([row for row, _, _ in closed if ended.get(row.id)], now=now)
+    finished = tuple(ended)
     return Settled(admitted, finished, with_hooks=tuple(id_ for id_ in finished if not finalized[id_]))
 
 

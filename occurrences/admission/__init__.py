@@ -5,8 +5,8 @@ job becomes free; workers call it when they settle an occurrence, the sweeper fo
 left. Both lock, decide purely, write, and return the runs to send.
 
 - Deciding is pure: `admit.py` (window, limits, pool slots, order), `overlap.py` (the overlap policy).
-- Reading: `selection.py` locks due rows and their cursors (`swift_picking.py` on PostgreSQL), `candidates.py`
-  has the facts about an occurrence that wants to start, `pools.py` counts free slots, `limits.py` starts.
+- Reading: `selection.py` locks due rows and their cursors and reads all facts about them, `candidates.py` has
+  the facts about an occurrence that wants to start, `pools.py` counts free slots, `limits.py` starts.
 - Writing: `opening.py` inserts the task runs of admitted occurrences and marks these as dispatched.
 
 The cursor of a job is the mutex of its admission, the row of a pool that of its slots. Slots are counted from

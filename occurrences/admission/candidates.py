@@ -4,12 +4,15 @@ A row of the ledger has forty columns, its job a dozen. Reading both as models c
 these columns 20 µs; a beat reads a thousand of them at a time.
 """
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db.models import TextField
 from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
 
 from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.models import Occurrence
@@ -61,8 +64,8 @@ COLUMNS = (
     "priority",
     KT("config__overlap"),
     KT("config__mode"),
-    "overrides",
-    "only_tasks",
+    Cast("overrides", TextField()),
+    Cast("only_tasks", TextField()),
     "job__name",
     "job__schedule",
     "job__enabled",
@@ -74,4 +77,15 @@ COLUMNS = (
 def read_candidates(ids: Collection[UUID] | Collection[str], *, state: OccurrenceState) -> list[Due]:
     """Those of the occurrences that are still in `state`."""
     rows = Occurrence.objects.filter(id__any=ids, state=state).order_by()
-    return [Due(*row) for row in rows.values_list(*COLUMNS)]
+    return [build_due(row) for row in rows.values_list(*COLUMNS)]
+
+
+OVERRIDES, ONLY_TASKS = Due._fields.index("overrides"), Due._fields.index("only_tasks")
+
+
+def build_due(row: Sequence[Any]) -> Due:
+    """A candidate from its columns; two of them are JSON, and in most rows empty."""
+    overrides, only = row[OVERRIDES], row[ONLY_TASKS]
+    overrides = {} if overrides == "{}" else json.loads(overrides)
+    only = None if only is None else json.loads(only)
+    return Due._make((*row[:OVERRIDES], overrides, only, *row[ONLY_TASKS + 1 :]))

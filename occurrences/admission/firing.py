@@ -6,11 +6,9 @@ Locks are taken in one order everywhere: occurrences, cursors, pools. A batch ta
 statements, however many jobs exist.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -22,33 +20,29 @@ from punctual.occurrences.admission.limits import starts_left_by_job
 from punctual.occurrences.admission.opening import open_occurrences
 from punctual.occurrences.admission.overlap import KEEPS_LATEST, REQUESTED_CAUSES
 from punctual.occurrences.admission.pools import free_slots, pools_with_queue
-from punctual.occurrences.admission.selection import select_due
+from punctual.occurrences.admission.selection import Selection, select_due
+from punctual.occurrences.ledger_sql import pipeline
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.outbox import Ready
+from punctual.occurrences.planning.cursors import SeenJob
 from punctual.occurrences.states import Reason
 
 BATCH = 1000
 
-# Called with what was read of each job and with the runs to send; it reads what it needs and returns a
-# function that is called while the database writes.
-Prepare = Callable[[Mapping[str, tuple[Any, ...]], Sequence[Ready]], Callable[[], None]]
-
-
-def no_preparation(_plans: object, _ready: object) -> Callable[[], None]:
-    return lambda: None
-
 
 @dataclass(frozen=True)
 class Fired:
-    """`ready` are the runs that may start now, to be sent after the commit; `contended` counts rows that
-    other beats held."""
+    """`ready` are the runs that may start now, to be sent after the commit; `jobs` are those of all rows, for
+    planning; `contended` counts rows that other beats held; `more`: further rows are due."""
 
     ready: tuple[Ready, ...] = ()
+    jobs: Mapping[str, SeenJob] = field(default_factory=dict)
     fired: int = 0
     queued: int = 0
     skipped: int = 0
     missed: int = 0
     contended: int = 0
+    more: bool = False
 
     @property
     def released(self) -> tuple[UUID, ...]:
@@ -59,7 +53,7 @@ class Fired:
         return self.fired + self.queued + self.skipped + self.missed
 
 
-def fire_due(now: datetime, *, limit: int = BATCH, prepare: Prepare = no_preparation) -> Fired:
+def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
     """Fire up to `limit` occurrences whose start time has come and which are not late."""
     # A read first: on SQLite an empty tick must not take the write lock.
     if not Occurrence.objects.due(now).timely(now).exists():
@@ -67,20 +61,15 @@ def fire_due(now: datetime, *, limit: int = BATCH, prepare: Prepare = no_prepara
     with transaction.atomic():
         selection = select_due(now, limit)
         if not selection.rows:
-            return Fired(contended=selection.due_count)
+            return Fired(contended=selection.due_count, more=selection.more)
         left = starts_left_by_job(selection.rows, selection.starts)
         free = _free_slots({row.pool for row in selection.rows})
         facts = Facts(now, selection.steps.keys(), selection.busy, selection.broken, left, free)
         admission = admit(selection.rows, facts)
         _write(admission, now)
-        ready = open_occurrences(
-            admission.fire,
-            selection.steps,
-            now=now,
-            bounded=left.keys(),
-            prepare=partial(prepare, selection.plans),
-        )
-    return _result(admission, ready, contended=selection.due_count - len(selection.rows))
+        with pipeline():
+            ready = open_occurrences(admission.fire, selection.steps, now=now, bounded=left.keys())
+            return _result(selection, admission, ready)  # built while the database writes
 
 
 def _free_slots(pools: Collection[str]) -> dict[str, int]:
@@ -109,12 +98,14 @@ def _supersede(queued: Collection[Due], now: datetime) -> None:
         transitions.skip(list(older), reason=Reason.SUPERSEDED, now=now)
 
 
-def _result(admission: Admission, ready: tuple[Ready, ...], *, contended: int) -> Fired:
+def _result(selection: Selection, admission: Admission, ready: tuple[Ready, ...]) -> Fired:
     return Fired(
         ready=ready,
+        jobs=selection.seen_jobs(),
         fired=len(admission.fire),
         queued=sum(map(len, admission.queue.values())),
         skipped=sum(map(len, admission.skip.values())),
         missed=len(admission.miss),
-        contended=contended,
+        contended=selection.due_count - len(selection.rows),
+        more=selection.more,
     )

@@ -1,6 +1,6 @@
 """Open admitted occurrences: insert their task runs, mark them as dispatched, return the runs to send."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -18,9 +18,8 @@ from punctual.occurrences import transitions
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.limits import count_starts
 from punctual.occurrences.database.arrays import Ids, IdText
-from punctual.occurrences.database.bulk import insert_missing
-from punctual.occurrences.database.unawaited import checked, unawaited
-from punctual.occurrences.ids import run_text
+from punctual.occurrences.ids import run_id
+from punctual.occurrences.ledger_sql import insert_missing
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.outbox import Ready
 
@@ -52,21 +51,17 @@ Steps = dict[str, list[Step]]
 
 
 def open_occurrences(
-    occurrences: Iterable[Due],
-    steps: Steps,
-    *,
-    now: datetime,
-    bounded: Collection[str] = (),
-    prepare: Callable[[Sequence[Ready]], Callable[[], None]] | None = None,
+    occurrences: Iterable[Due], steps: Steps, *, now: datetime, bounded: Collection[str] = ()
 ) -> tuple[Ready, ...]:
     """Create the runs of these occurrences and return those that may start.
 
-    `bounded` are the jobs whose schedule has a `max`: their starts are counted. `prepare` is given the runs
-    to send, reads what it needs, and returns a function to call while the database writes.
+    `bounded` are the jobs whose schedule has a `max`: their starts are counted. Call inside
+    `pipeline`: the database marks the occurrences while the rows of their runs are built.
     """
     opened = list(occurrences)
     if not opened:
         return ()
+    transitions.fire([occurrence.id for occurrence in opened], now=now)
     rows: list[dict[str, Any]] = []
     ready: list[Ready] = []
     for occurrence in opened:
@@ -74,15 +69,9 @@ def open_occurrences(
             rows.append(row)
             if row["available_at"] is not None:
                 ready.append(run)
-    meanwhile = prepare(ready) if prepare else None
-    with unawaited():
-        insert_missing(TaskRun, rows)
-        transitions.fire([occurrence.id for occurrence in opened], now=now)
-        if bounded:
-            count_starts(occurrence for occurrence in opened if occurrence.job_id in bounded)
-        if meanwhile:
-            checked()
-            meanwhile()
+    insert_missing(TaskRun, rows)
+    if bounded:
+        count_starts(occurrence for occurrence in opened if occurrence.job_id in bounded)
     return tuple(ready)
 
 
@@ -119,7 +108,7 @@ def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[d
     parallel = occurrence.mode == Mode.PARALLEL
     for index, step in enumerate(_chosen_steps(steps, occurrence.only_tasks)):
         policy = _own_policy(step, occurrence.overrides) if occurrence.overrides else step.policy
-        id_ = run_text(occurrence.id, step.task_id)
+        id_ = str(run_id(occurrence.id, step.task_id))
         row = {
             "id": id_,
             "occurrence_id": occurrence.id,

@@ -1,23 +1,45 @@
-"""Lock due rows with their jobs' cursors, and read everything that admission and opening need.
+"""Lock due rows with their jobs' cursors, and read what admission, opening and planning need.
 
 Rows and cursors locked by another beat are left to that beat. Facts are read by a later statement than the
 one that locks: within one statement they would be from before the lock.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
-from django.db import connection
+from django.db.models import FilteredRelation, Q, TextField
+from django.db.models.functions import Cast
 
-from punctual.occurrences.admission import swift_picking
-from punctual.occurrences.admission.candidates import Due, read_candidates
-from punctual.occurrences.admission.opening import Steps, read_steps
+from punctual.occurrences.admission import candidates
+from punctual.occurrences.admission.candidates import Due, build_due
+from punctual.occurrences.admission.opening import Steps, StoredTask, resolve_steps
 from punctual.occurrences.database.arrays import Ids, IdText
-from punctual.occurrences.database.vendor import is_postgresql
 from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.planning.cursors import JOB_COLUMNS, SeenJob, build_job, job_columns
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
+
+# First the columns of Due, which end with the first columns of its job; then the others of the job; then
+# those of a task.
+DUE = slice(len(Due._fields))
+JOB = slice(Due._fields.index("job"), Due._fields.index("job") + len(JOB_COLUMNS))
+JOB_CONFIG = JOB.start + JOB_COLUMNS.index("config")
+COLUMNS = (
+    *candidates.COLUMNS,
+    *job_columns("job__")[DUE.stop - JOB.start :],
+    IdText("task__id"),
+    "task__name",
+    "task__position",
+    Cast("task__config", TextField()),
+)
+
+
+class CursorFacts(NamedTuple):
+    planned_until: datetime | None
+    plan_at: datetime | None
+    starts: int
 
 
 @dataclass(frozen=True)
@@ -25,55 +47,78 @@ class Selection:
     """`due_count` counts all rows that were due and free; `rows` are those whose cursor was free as well."""
 
     due_count: int = 0
+    more: bool = False  # further rows are due
     rows: list[Due] = field(default_factory=list)
-    starts: dict[str, int] = field(default_factory=dict)  # by job
+    jobs: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # JOB_COLUMNS of each
+    cursors: dict[str, CursorFacts] = field(default_factory=dict)  # by job
     steps: Steps = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
-    plans: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # by job; see `swift_picking.cursor_of`
+
+    @property
+    def starts(self) -> dict[str, int]:
+        """By job."""
+        return {job: self.cursors[job].starts for job in self.jobs}
+
+    def seen_jobs(self) -> dict[str, SeenJob]:
+        """The jobs as planning needs them."""
+        return {
+            job: SeenJob(build_job(job, row), self.cursors[job].planned_until, self.cursors[job].plan_at)
+            for job, row in self.jobs.items()
+        }
 
 
 def select_due(now: datetime, limit: int) -> Selection:
     """Lock and read up to `limit` due rows. Call inside a transaction."""
-    return _select_by_sql(now, limit) if is_postgresql(connection) else select_by_orm(now, limit)
+    # One more than needed tells whether further rows are due, without another query.
+    locked = _lock_rows(now, limit + 1)
+    job_by_row = dict(locked[:limit])
+    selection = Selection(len(job_by_row), more=len(locked) > limit)
+    cursors = _lock_cursors(set(job_by_row.values()), now)
+    ids = [id_ for id_, job in job_by_row.items() if job in cursors]
+    return _with_facts(replace(selection, cursors=cursors), ids) if ids else selection
 
 
-def _select_by_sql(now: datetime, limit: int) -> Selection:
-    due_count, rows, jobs = swift_picking.locked(now, limit)
-    if not jobs:
-        return Selection(due_count)
-    facts = swift_picking.read(rows, jobs)
-    busy = _busy(facts.starts)
-    return Selection(due_count, facts.rows, facts.starts, facts.steps, facts.broken, busy, facts.plans)
+def _with_facts(selection: Selection, ids: Collection[str]) -> Selection:
+    due: dict[str, Due] = {}
+    jobs: dict[str, tuple[Any, ...]] = {}
+    tasks: dict[str, StoredTask] = {}
+    for row in _read(ids):
+        id_, job, task = row[0], row[1], row[JOB.stop]
+        if id_ not in due:
+            due[id_] = build_due(row[DUE])
+            jobs[job] = row[JOB]
+        if task is not None and task not in tasks:
+            name, position, config = row[JOB.stop + 1 :]
+            tasks[task] = StoredTask(job, row[JOB.start], task, name, position, row[JOB_CONFIG], config)
+    steps, broken = resolve_steps(sorted(tasks.values(), key=attrgetter("position")))
+    rows, busy = list(due.values()), _busy(jobs)
+    return replace(selection, rows=rows, jobs=jobs, steps=steps, broken=broken, busy=busy)
 
 
-def select_by_orm(now: datetime, limit: int) -> Selection:
-    """The same for every database."""
-    job_by_row = _lock_rows(now, limit)
-    starts = _lock_cursors(set(job_by_row.values()), now)
-    ids = [id_ for id_, job in job_by_row.items() if job in starts]
-    rows = read_candidates(ids, state=OccurrenceState.PENDING)
-    if not rows:
-        return Selection(len(job_by_row))
-    steps, broken = read_steps(starts)
-    return Selection(len(job_by_row), rows, starts, steps, broken, _busy(starts))
-
-
-def _lock_rows(now: datetime, limit: int) -> dict[str, str]:
+def _lock_rows(now: datetime, limit: int) -> list[tuple[str, str]]:
     """Due rows that no other process holds, each with its job."""
     rows = Occurrence.objects.due(now).timely(now).order_by("run_at", "id")
     locked = rows.select_for_update(skip_locked=True, no_key=True)
-    return dict(locked.values_list(IdText("id"), IdText("job_id"))[:limit])
+    return list(locked.values_list(IdText("id"), IdText("job_id"))[:limit])
 
 
-def _lock_cursors(jobs: Collection[str], now: datetime) -> dict[str, int]:
-    """The jobs whose cursor no other process holds, with the number of their starts.
+def _lock_cursors(jobs: Collection[str], now: datetime) -> dict[str, CursorFacts]:
+    """The cursors that no other process holds, by job.
 
     A job that was edited and is not planned anew yet is left out: its rows may be outdated.
     """
     rows = Cursor.objects.filter(job__any=Ids(jobs)).exclude(planned_until=None, plan_at__lte=now)
     locked = rows.order_by("job_id").select_for_update(skip_locked=True, no_key=True)
-    return dict(locked.values_list(IdText("job_id"), "starts"))
+    facts = locked.values_list(IdText("job_id"), "planned_until", "plan_at", "starts")
+    return {job: CursorFacts(*row) for job, *row in facts}
+
+
+def _read(ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+    """A row for each task of each occurrence, or one without a task."""
+    tasks = FilteredRelation("job__tasks", condition=Q(job__tasks__retired_at=None))
+    rows = Occurrence.objects.filter(id__any=ids, state=OccurrenceState.PENDING).annotate(task=tasks)
+    return rows.order_by().values_list(*COLUMNS)
 
 
 def _busy(jobs: Collection[str]) -> set[str]:

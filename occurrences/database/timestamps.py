@@ -8,7 +8,7 @@ sends. A tick with a thousand due occurrences reads ten thousand timestamps.
 from datetime import UTC, datetime
 from typing import Any
 
-from punctual.occurrences.database.vendor import is_postgresql
+from punctual.jobs.database import is_postgresql
 
 
 def use_fast_loader(connection: Any, **_kwargs: Any) -> None:

@@ -12,7 +12,6 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 
-from punctual.occurrences.database.bulk import update_rows
 from punctual.occurrences.engines.contract import (
     ClaimedRun,
     Closing,
@@ -22,6 +21,7 @@ from punctual.occurrences.engines.contract import (
     RunFacts,
     Take,
 )
+from punctual.occurrences.ledger_sql import update_rows
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
     OCCURRENCE_ACTIVE,

@@ -3,40 +3,82 @@
 A beat plans a thousand jobs at a time, so the model instances are built without their constructors.
 """
 
-from collections.abc import Collection
-from typing import Any
+import json
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from punctual.jobs.models import Job
-from punctual.occurrences.database.arrays import Ids
-from punctual.occurrences.database.filled import filled
-from punctual.occurrences.models import Cursor
+from django.db.models import TextField
+from django.db.models.functions import Cast
 
-CURSOR_COLUMNS = ("job_id", "settled_until", "planned_until", "plan_at", "problem", "starts")
+from punctual.jobs.models import Job
+from punctual.occurrences.database.arrays import Ids, IdText
+from punctual.occurrences.database.filled import filled
+from punctual.occurrences.models import Cursor, CursorQuerySet
+
 JOB_COLUMNS = (
-    "id",
     "name",
     "schedule",
-    "config",
-    "origin",
-    "version",
     "enabled",
     "paused_at",
     "removed_at",
+    "config",
+    "origin",
+    "version",
     "created_at",
     "updated_at",
 )
+CURSOR_COLUMNS = ("planned_until", "plan_at", "settled_until", "starts", "problem")
+JOB_FIELDS, CURSOR_FIELDS = ("id", *JOB_COLUMNS), ("job_id", *CURSOR_COLUMNS)
 
 
-def read_cursors(jobs: Collection[UUID] | Collection[str]) -> list[Cursor]:
-    """The cursors of these jobs, the longest due first."""
-    rows = Cursor.objects.filter(job__any=Ids(jobs)).order_by("plan_at", "job_id")
-    columns = rows.values_list(*CURSOR_COLUMNS, *(f"job__{name}" for name in JOB_COLUMNS[1:]))
-    return [build_cursor(row) for row in columns]
+class SeenJob(NamedTuple):
+    """A job as it was read under the lock of its cursor, and where the cursor stood then.
+
+    Every edit of a definition resets the cursor (`punctual.jobs.database`), and so does
+    planning: as long as the cursor has not moved, the job is as it was read.
+    """
+
+    job: Job
+    planned_until: datetime | None
+    plan_at: datetime | None
 
 
-def build_cursor(row: tuple[Any, ...]) -> Cursor:
-    """A cursor and its job from the columns of both, in order; they share one key."""
-    width = len(CURSOR_COLUMNS)
-    job = filled(Job, JOB_COLUMNS, (row[0], *row[width:]))
-    return filled(Cursor, CURSOR_COLUMNS, row[:width], {"job": job})
+def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -> list[Cursor]:
+    """Lock due cursors that no other process holds, the longest due first, each with its job.
+
+    `seen` are jobs by the texts of their ids. Others, and those whose cursor has moved since, are read by a
+    later statement than the one that locks: within one statement they would be from before the lock.
+    """
+    rows = due.order_by("plan_at", "job_id").select_for_update(skip_locked=True, no_key=True)
+    locked = list(rows.values_list(IdText("job_id"), *CURSOR_COLUMNS)[:limit])
+    jobs = {row[0]: seen[row[0]].job for row in locked if row[0] in seen and seen[row[0]][1:] == row[1:3]}
+    jobs |= _read_jobs([row[0] for row in locked if row[0] not in jobs])
+    return [_build_cursor(jobs[row[0]], row) for row in locked]
+
+
+def _read_jobs(ids: Collection[str]) -> dict[str, Job]:
+    if not ids:
+        return {}
+    rows = Job.objects.filter(id__any=Ids(ids)).order_by()
+    return {row[0]: build_job(row[0], row[1:]) for row in rows.values_list(IdText("id"), *job_columns())}
+
+
+def job_columns(path: str = "") -> list[Any]:
+    """JOB_COLUMNS for a query from which `path` leads to the job; the configuration as the stored text."""
+    return [
+        Cast(f"{path}{name}", TextField()) if name == "config" else f"{path}{name}" for name in JOB_COLUMNS
+    ]
+
+
+def build_job(id_: str, row: Sequence[Any]) -> Job:
+    """A job from its id and `job_columns`."""
+    job = filled(Job, JOB_FIELDS, (UUID(id_), *row))
+    text: Any = job.config
+    job.config = {} if text == "{}" else json.loads(text)
+    return job
+
+
+def _build_cursor(job: Job, row: Sequence[Any]) -> Cursor:
+    return filled(Cursor, CURSOR_FIELDS, (job.id, *row[1:]), {"job": job})

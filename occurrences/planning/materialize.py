@@ -5,10 +5,11 @@ order of their ids with conflicts ignored: the primary key decides the race, and
 Unsorted inserts of two beats would deadlock on PostgreSQL. A batch takes a constant number of statements.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
+from types import MappingProxyType
 from uuid import UUID
 
 from django.db import transaction
@@ -20,11 +21,9 @@ from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.limits import starts_left
-from punctual.occurrences.database.arrays import IdText
-from punctual.occurrences.database.bulk import Row, update_rows
-from punctual.occurrences.database.unawaited import unawaited
+from punctual.occurrences.ledger_sql import Row, pipeline, update_rows
 from punctual.occurrences.models import Cause, Cursor, Occurrence
-from punctual.occurrences.planning.cursors import read_cursors
+from punctual.occurrences.planning.cursors import SeenJob, lock_cursors
 from punctual.occurrences.planning.downtime import LateInstants, read_late_instants
 from punctual.occurrences.planning.fixed_delay import last_ends, plan_after_end
 from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row, range_row
@@ -39,27 +38,32 @@ Ends = Mapping[UUID, datetime | None]
 
 @dataclass(frozen=True)
 class Planned:
-    """`absorbed` are late instants that were recorded as ranges, without a row each."""
+    """`absorbed` are late instants that were recorded as ranges, without a row each; `more`: some of what was
+    planned is due already, or further cursors are due."""
 
     jobs: int = 0
     instants: int = 0
     absorbed: int = 0
-
-    def __add__(self, other: "Planned") -> "Planned":
-        mine, theirs = vars(self), vars(other)
-        return Planned(**{name: mine[name] + theirs[name] for name in mine})
+    more: bool = False
 
 
-def plan_due(now: datetime, *, job: Job | None = None, limit: int = BATCH) -> Planned:
-    """Plan the due cursors of all jobs, or of one."""
+def plan_due(
+    now: datetime,
+    *,
+    job: Job | None = None,
+    limit: int = BATCH,
+    seen: Mapping[str, SeenJob] = MappingProxyType({}),
+) -> Planned:
+    """Plan the due cursors of all jobs, or of one; jobs that firing has `seen` are not read again."""
     due = Cursor.objects.due(now).filter(job=job) if job else Cursor.objects.due(now)
     # A read first: on SQLite an empty tick must not take the write lock.
     if not due.exists():
         return Planned()
     with transaction.atomic():
-        locked = due.order_by("plan_at", "job_id").select_for_update(skip_locked=True, no_key=True)
-        ids = locked.values_list(IdText("job_id"), flat=True)
-        return _plan(read_cursors(list(ids[:limit])), now)
+        # One more than needed tells whether further cursors are due, without another query.
+        cursors = lock_cursors(due, limit + 1, seen)
+        planned = _plan(cursors[:limit], now)
+    return replace(planned, more=True) if len(cursors) > limit else planned
 
 
 def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
@@ -73,12 +77,16 @@ def _plan(cursors: list[Cursor], now: datetime, *, closing: bool = False) -> Pla
     _delete_outdated(cursors)
     late = read_late_instants(cursors, now, closing=closing)
     ends = last_ends(cursors)
-    rows = [row for new in advance_cursors(cursors, now, late, ends) for row in new]
-    with unawaited():
+    config_of = _cached_job_config()
+    rows = [row for cursor in cursors for row in _advance(cursor, now, late, ends, config_of)]
+    with pipeline():
         create_missing(rows)
         write_cursors(cursors)
     _end_older(late)
-    return Planned(jobs=len(cursors), instants=len(rows), absorbed=late.count)
+    more = any(row["run_at"] <= now for row in rows) or any(
+        cursor.plan_at is not None and cursor.plan_at <= now for cursor in cursors
+    )
+    return Planned(jobs=len(cursors), instants=len(rows), absorbed=late.count, more=more)
 
 
 def write_cursors(cursors: list[Cursor]) -> None:
@@ -110,15 +118,6 @@ def _end_older(late: LateInstants) -> None:
         end(ids, reason=disposition.reason, now=late.now)
 
 
-def advance_cursors(
-    cursors: Iterable[Cursor], now: datetime, late: LateInstants, ends: Ends
-) -> Iterator[list[Row]]:
-    """Move each cursor on, in memory, and yield the rows it owes."""
-    config_of = _cached_job_config()
-    for cursor in cursors:
-        yield _advance(cursor, now, late, ends, config_of)
-
-
 def _cached_job_config() -> Callable[[Job], Config]:
     """Most jobs of a batch have no configuration of their own: it is computed once for all of them."""
     plain: list[Config] = []
@@ -136,6 +135,7 @@ def _cached_job_config() -> Callable[[Job], Config]:
 def _advance(
     cursor: Cursor, now: datetime, late: LateInstants, ends: Ends, config_of: Callable[[Job], Config]
 ) -> list[Row]:
+    """Move the cursor on, in memory, and return the rows it owes."""
     if late.is_budget_spent:
         return []  # still due: the next batch continues with it
     job = cursor.job

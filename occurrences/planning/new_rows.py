@@ -7,8 +7,8 @@ from typing import Any
 from punctual.jobs.config.cascade import Config
 from punctual.jobs.config.choices import Overlap
 from punctual.jobs.models import Job, Origin
-from punctual.occurrences.database.bulk import Row, insert_missing
-from punctual.occurrences.ids import occurrence_id, occurrence_text
+from punctual.occurrences.ids import occurrence_id
+from punctual.occurrences.ledger_sql import Row, insert_missing
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.planning.start_time import choose
 from punctual.occurrences.planning.stretches import Stretch
@@ -86,7 +86,7 @@ def new_row(
     """The columns alone: a model's constructor takes ten times as long, and a batch needs a thousand."""
     owner = str(job.id)
     return {
-        "id": occurrence_text(owner, scheduled_for),
+        "id": str(occurrence_id(owner, scheduled_for)),
         "job_id": owner,
         "job_version": job.version,
         "scheduled_for": scheduled_for,

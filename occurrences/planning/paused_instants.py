@@ -13,8 +13,8 @@ from punctual.jobs.config.cascade import Config, job_config
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
 from punctual.occurrences.ids import occurrence_id, repeat_id
+from punctual.occurrences.ledger_sql import lock_parents
 from punctual.occurrences.models import Cause, Occurrence
-from punctual.occurrences.parents import lock_parents
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OccurrenceState, Reason
 from punctual.schedules import Schedule

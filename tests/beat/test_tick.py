@@ -165,6 +165,20 @@ def test_each_batch_is_sent_before_the_next_is_fired(queue: Harness, db: None) -
     assert queue.lose_messages() == 7
 
 
+@pytest.mark.parametrize(("due", "rounds"), [(2, 1), (3, 1), (4, 2)])
+def test_a_tick_takes_another_round_only_if_more_is_due(
+    queue: Harness, db: None, due: int, rounds: int
+) -> None:
+    Pool.objects.create(name="default", size=10_000)
+    make_due(due)
+    with CaptureQueriesContext(connection) as queries:
+        assert tick.run_once(NOW, sweeping=False, batch=3).fired == due
+    inserts = [query for query in queries if query["sql"].startswith('INSERT INTO "punctual_taskrun"')]
+    looked = [query for query in queries if query["sql"].startswith("SELECT 1") and "late_at" in query["sql"]]
+    assert (len(inserts), len(looked)) == (rounds, rounds)
+    assert queue.lose_messages() == due
+
+
 def test_a_tick_limited_to_few_rounds_reports_that_more_is_due(queue: Harness, db: None) -> None:
     Pool.objects.create(name="default", size=10_000)
     make_due(4)

@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
+from django.db.models.functions import Cast
+
 from punctual.jobs.config.cascade import merge_layers
 from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.ids import job_id, task_id
@@ -73,7 +75,7 @@ def as_due(row: Occurrence) -> Due:
 def _name(field: str, column: object) -> str:
     if isinstance(column, str):
         return column
-    return field if isinstance(column, IdText) else f"config__{field}"
+    return field if isinstance(column, IdText | Cast) else f"config__{field}"
 
 
 def _value(row: Any, path: list[str]) -> Any:

@@ -1,20 +1,12 @@
 from datetime import UTC, datetime, timedelta, timezone
-from uuid import UUID
+from uuid import NAMESPACE_DNS, NAMESPACE_OID, NAMESPACE_URL, UUID, uuid5
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from punctual.jobs.ids import format_id, job_id, task_id
-from punctual.occurrences.ids import (
-    attempt_id,
-    attempt_text,
-    instant_key,
-    occurrence_id,
-    occurrence_text,
-    run_id,
-    run_text,
-)
+from punctual.occurrences.ids import attempt_id, instant_key, occurrence_id, repeat_id, run_id
 
 NEW_YEAR = datetime(2023, 1, 1, 5, tzinfo=UTC)
 
@@ -72,7 +64,16 @@ def test_attempts_of_one_run_differ() -> None:
 
 @pytest.mark.req("OCC-1")
 @given(st.uuids(), st.uuids(), st.datetimes(timezones=st.just(UTC)), st.integers(0, 100))
-def test_the_text_of_an_id_is_that_of_the_uuid(one: UUID, other: UUID, at: datetime, number: int) -> None:
-    assert occurrence_text(str(one), at) == str(occurrence_id(one, at))
-    assert run_text(str(one), str(other)) == str(run_id(one, other))
-    assert attempt_text(str(one), number) == str(attempt_id(one, number))
+def test_ids_are_uuids_of_version_5_and_the_same_for_a_uuid_and_its_text(
+    one: UUID, other: UUID, at: datetime, number: int
+) -> None:
+    instant = instant_key(at)
+    assert (
+        occurrence_id(one, at) == occurrence_id(str(one), at) == uuid5(NAMESPACE_DNS, f"job_{one}:{instant}")
+    )
+    name = f"occ_{one}:task_{other}"
+    assert run_id(one, other) == run_id(str(one), str(other)) == uuid5(NAMESPACE_URL, name)
+    assert (
+        attempt_id(one, number) == attempt_id(str(one), number) == uuid5(NAMESPACE_OID, f"run_{one}:{number}")
+    )
+    assert repeat_id(one, number) == uuid5(NAMESPACE_DNS, f"occ_{one}:repeat:{number}")

@@ -10,9 +10,9 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection
 
+from punctual.jobs.database import is_postgresql
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
-from punctual.occurrences.database.vendor import is_postgresql
 from punctual.occurrences.engines.contract import Closing, Ended, Take
 from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun

@@ -9,6 +9,7 @@ from punctual import Job, Retry
 from punctual.execution.broker.dispatch import Dispatched, dispatch
 from punctual.execution.ending.cancel import cancel
 from punctual.execution.worker.claim import claim
+from punctual.jobs.models import Job as JobRow
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.firing import Fired, fire_due
 from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun
@@ -86,6 +87,35 @@ def test_four_beats_fire_300_due_rows_once_each_and_never_two_of_an_exclusive_jo
         )[number % 3]
         assert found == expected
     assert sum(step.fired + step.queued + step.skipped for step in steps) == 300
+
+
+@pytest.mark.req("OCC-2")
+@pytest.mark.req("OCC-8")
+def test_four_beats_plan_what_they_have_seen_once_while_jobs_are_edited(harness: Harness) -> None:
+    for name in names(60):
+        Job(name, "0 * * * *").task(noop)
+    harness.sync()
+    harness.tick()
+    harness.now = harness.now.replace(hour=13, minute=0, second=0)
+    seen = fire_due(harness.now).jobs
+    assert len(seen) == 60
+    edited = names(60)[::3]
+
+    def edit() -> int:
+        rows = JobRow.objects.filter(name__in=edited)
+        return rows.update(schedule="30 * * * *", updated_at=harness.now)
+
+    at_once(edit, *(lambda: plan_due(harness.now, limit=17, seen=seen).jobs for _ in range(4)))
+    while plan_due(harness.now, seen=seen).jobs:
+        pass
+
+    ahead = Occurrence.objects.filter(scheduled_for__gt=harness.now)
+    instants = dict(ahead.values_list("job__name", "scheduled_for"))
+    assert ahead.count() == len(instants) == 60
+    half, hour = timedelta(minutes=30), timedelta(hours=1)
+    assert {name: instants[name] - harness.now for name in names(60)} == {
+        name: half if name in edited else hour for name in names(60)
+    }
 
 
 @pytest.mark.req("REC-3")
@@ -173,9 +203,13 @@ def test_a_slow_sender_and_three_sweepers_send_each_run_once(harness: Harness) -
     harness.sync()
     harness.tick()
     harness.now = harness.now.replace(hour=13, minute=0, second=0)
-    released = fire_due(harness.now).released
+    fired = fire_due(harness.now)
+    released = fired.released
 
-    sent: list[Dispatched] = at_once(*(lambda: dispatch(released, now=harness.now) for _ in range(4)))
+    sent: list[Dispatched] = at_once(
+        lambda: dispatch(fired.ready, now=harness.now),
+        *(lambda: dispatch(released, now=harness.now) for _ in range(3)),
+    )
 
     assert sum(item.sent for item in sent) == len(released) == 40
     assert harness.lose_messages() == 40

@@ -11,6 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from punctual.execution.broker.dispatch import Dispatched, dispatch
 from punctual.execution.broker.errors import BROKER_ERRORS
 from punctual.jobs.models import Job, Task
+from punctual.occurrences import outbox, transitions
+from punctual.occurrences.engines.contract import Take
 from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
@@ -39,6 +41,45 @@ def test_runs_that_the_broker_accepted_are_marked_as_sent(queue: Harness, job: J
     assert queue.take() == ("punctual.run", [str(run.id)])
     assert queue.received[0][0] == str(attempt_id(run.id, 0))
     assert queue.take() is None
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+def test_runs_given_with_their_facts_are_sent_as_if_given_by_id(
+    queue: Harness, job: Job, task: Task, second: Task, mode: str
+) -> None:
+    ids = [run.id for run in released(job, task, second, mode=mode)]
+    facts = outbox.read_ready(ids)
+    assert dispatch(ids, now=NOW) == Dispatched(sent=2)
+    assert queue.lose_messages() == 2
+    first = queue.received.copy()
+    queue.received.clear()
+    TaskRun.objects.update(dispatched_at=None)
+    with CaptureQueriesContext(connection) as queries:
+        assert dispatch(facts, now=NOW) == Dispatched(sent=2)
+    assert queue.lose_messages() == 2
+    assert [id_ for id_, _ in queue.received] == [id_ for id_, _ in first]
+    assert not [query for query in queries if '"punctual_job"' in query["sql"]], "nothing is read again"
+
+
+def test_facts_of_runs_that_were_sent_or_claimed_since_send_nothing(
+    queue: Harness, job: Job, task: Task, second: Task
+) -> None:
+    runs = released(job, task, second)
+    facts = outbox.read_ready([run.id for run in runs])
+    dispatch([runs[0].id], now=NOW)
+    transitions.claim([runs[1].id], Take(uuid4(), "w", NOW, NOW + timedelta(seconds=30)))
+    assert queue.lose_messages() == 1
+    assert dispatch(facts, now=LATER) == Dispatched()
+    assert queue.take() is None
+
+
+def test_a_run_is_sent_at_the_time_at_which_the_broker_accepted_it(
+    queue: Harness, job: Job, task: Task
+) -> None:
+    (run,) = released(job, task)
+    assert dispatch([run.id], now=NOW, clock=lambda: LATER) == Dispatched(sent=1)
+    run.refresh_from_db()
+    assert run.dispatched_at == LATER
 
 
 @pytest.mark.req("EXE-1")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.req("OCC-7", "OPS-5")
 NAMES = ("nightly", '100 % "quoted" \\ <<id>>', "tägliche Übersicht 日報")
 
 
-def runs(count: int = redis.MIN_COMPOSED) -> list[Ready]:
+def runs(count: int = redis.MIN_ENCODED) -> list[Ready]:
     """Runs with different names, timeouts and attempts."""
     return [
         run(
@@ -132,7 +132,7 @@ def test_a_queue_that_is_more_than_a_list_goes_through_kombu() -> None:
     current_app.amqp.queues.add(odd)
     mixed = [(item._replace(queue=("default", "odd")[number % 2]),) for number, item in enumerate(runs())]
     try:
-        assert list(redis.compose(mixed)) == ["default"]
+        assert list(redis.encode(mixed)) == ["default"]
         with producing() as producer:
             Redis().publish(mixed, producer)
         assert len(stored()) == len(mixed[::2])

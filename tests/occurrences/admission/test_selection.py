@@ -3,12 +3,14 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from punctual.jobs.models import Job, Task
-from punctual.occurrences.admission.selection import Selection, select_by_orm, select_due
+from punctual.occurrences.admission.selection import Selection, select_due
 from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.planning.cursors import JOB_COLUMNS
 from punctual.occurrences.states import OccurrenceState
-from tests.occurrences.factories import a_job, a_task, an_occurrence, saved
+from tests.occurrences.factories import a_job, a_task, an_occurrence, as_due, saved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OCC-2", "OCC-4")]
 
@@ -48,16 +50,6 @@ def ledger() -> list[Job]:
     return [plain, wide, empty, broken, odd]
 
 
-def facts(selection: Selection) -> dict[str, Any]:
-    """A selection without `plans`, which only PostgreSQL reads; see test_foresight."""
-    return vars(selection) | {"rows": sorted(selection.rows), "plans": {}}
-
-
-@pytest.mark.postgres
-def test_sql_and_orm_select_the_same(ledger: list[Job]) -> None:
-    assert facts(select_due(NOW, 100)) == facts(select_by_orm(NOW, 100))
-
-
 def test_a_selection_holds_all_facts_about_the_due_rows(ledger: list[Job]) -> None:
     selection = select_due(NOW, 100)
     jobs = {job.name: str(job.id) for job in ledger}
@@ -74,9 +66,51 @@ def test_a_selection_holds_all_facts_about_the_due_rows(ledger: list[Job]) -> No
     }
 
 
+def test_a_row_is_read_as_it_is_stored(ledger: list[Job]) -> None:
+    """The columns that are not of the plain kind: JSON, keys of JSON, and those of the job."""
+    rows = {row.job: row for row in select_due(NOW, 100).rows}
+    stored = Occurrence.objects.select_related("job")
+    for row in rows.values():
+        assert row == as_due(stored.get(id=row.id))
+    odd, plain = rows["odd"], rows["plain"]
+    only = [str(Task.objects.get(job__name="odd", position=1).id)]
+    assert (odd.overrides, odd.only_tasks, odd.expires_at) == ({"task_timeout": "7s"}, only, NOW + SECOND)
+    assert (plain.overrides, plain.only_tasks, plain.paused_at) == ({}, None, NOW)
+
+
+@pytest.mark.req("OCC-8")
+def test_the_jobs_of_a_selection_are_as_stored_with_the_place_of_their_cursors(ledger: list[Job]) -> None:
+    seen = select_due(NOW, 100).seen_jobs()
+    assert {id_: item.job.id for id_, item in seen.items()} == {str(job.id): job.id for job in ledger}
+    for item in seen.values():
+        stored = Job.objects.get(id=item.job.id)
+        assert [getattr(item.job, name) for name in JOB_COLUMNS] == [
+            getattr(stored, name) for name in JOB_COLUMNS
+        ]
+        cursor = Cursor.objects.get(job=stored)
+        assert (item.planned_until, item.plan_at) == (cursor.planned_until, cursor.plan_at)
+
+
 def test_a_selection_is_limited_and_takes_the_earliest_first(ledger: list[Job]) -> None:
     selection = select_due(NOW, 2)
     assert (selection.due_count, [row.job for row in selection.rows]) == (2, ["broken"])
+    assert selection.more
+
+
+@pytest.mark.parametrize(("limit", "more"), [(5, True), (6, False), (7, False)])
+def test_a_selection_says_whether_further_rows_are_due(ledger: list[Job], limit: int, more: bool) -> None:  # noqa: FBT001
+    selection = select_due(NOW, limit)
+    assert (selection.due_count, selection.more) == (min(limit, 6), more)
+
+
+def test_a_selection_takes_a_constant_number_of_statements(ledger: list[Job]) -> None:
+    with CaptureQueriesContext(connection) as few:
+        select_due(NOW, 100)
+    for number in range(20):
+        saved(an_occurrence(make(f"more {number}", tasks=2), NOW))
+    with CaptureQueriesContext(connection) as many:
+        assert len(select_due(NOW, 100).rows) == 25
+    assert (len(few), len(many)) == (4, 4)
 
 
 def test_nothing_due_selects_nothing() -> None:

@@ -1,13 +1,14 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from django.db import DataError, connection, transaction
+from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from punctual.jobs.models import Job
-from punctual.occurrences.database.bulk import insert_missing, update_rows
-from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.ledger_sql import insert_missing, lock_parents, pipeline, update_rows
+from punctual.occurrences.models import Cursor, Occurrence, Pool
 from tests.occurrences.factories import a_job, an_occurrence, columns_of, saved
 
 pytestmark = pytest.mark.django_db
@@ -91,3 +92,49 @@ def test_an_update_of_many_writes_the_named_columns_of_each_and_no_other() -> No
         (NOW + SECOND, '"1"\\', 0, jobs[1].id),
         (NOW + 2 * SECOND, '"2"\\', 0, jobs[2].id),
     ]
+
+
+@pytest.mark.req("REC-6")
+def test_parents_that_exist_are_returned(job: Job) -> None:
+    rows = [saved(row) for row in rows_of(job)[:2]]
+    assert lock_parents([*(row.id for row in rows), uuid4()]) == {row.id for row in rows}
+
+
+@pytest.mark.req("OCC-7")
+def test_all_statements_are_executed_at_the_end_of_a_pipeline() -> None:
+    with transaction.atomic(), pipeline():
+        Pool.objects.bulk_create([Pool(name="a", size=1)])
+        Pool.objects.filter(name="a").update(size=2)
+    assert Pool.objects.get().size == 2
+
+
+def resize_and_create_again() -> None:
+    with transaction.atomic(), pipeline():
+        Pool.objects.filter(name="a").update(size=2)
+        Pool.objects.bulk_create([Pool(name="a", size=1)])
+
+
+@pytest.mark.req("OCC-7")
+def test_a_statement_that_fails_in_a_pipeline_raises_and_rolls_back() -> None:
+    Pool.objects.create(name="a", size=1)
+    with pytest.raises(IntegrityError):
+        resize_and_create_again()
+    assert Pool.objects.get().size == 1
+
+
+def fail_and_continue(reached: list[str]) -> None:
+    with transaction.atomic():
+        with pipeline():
+            with connection.cursor() as cursor:
+                cursor.execute("DO $$ BEGIN PERFORM 1 / 0; END $$")
+            reached.append("inside")
+        reached.append("afterwards")
+
+
+@pytest.mark.postgres
+@pytest.mark.req("OCC-7")
+def test_in_a_pipeline_the_process_continues_before_the_answer_arrives() -> None:
+    reached: list[str] = []
+    with pytest.raises(DatabaseError, match="division"):
+        fail_and_continue(reached)
+    assert reached == ["inside"]
