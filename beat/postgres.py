@@ -9,6 +9,9 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
+from punctual.conf import current_settings
+from punctual.execution.worker.database_session import PREPARE_THRESHOLD
+from punctual.occurrences.database.timestamps import use_fast_loader
 from punctual.occurrences.database.triggers import CHANNEL
 from punctual.occurrences.database.vendor import is_postgresql
 
@@ -22,6 +25,9 @@ CONNECTION = ("host", "port", "dbname", "user", "password", "connect_timeout", "
 
 class Session:
     """Settings of the beat's database session, applied once per connection.
+
+    The connection is Django's, but the process is a beat with our scheduler class: it calls no code of the
+    project but custom schedules and parameters, so that no other code meets these settings.
 
     A beat whose machine froze keeps its locks, and other beats skip what it has locked. The server therefore
     ends a session that is idle for too long inside a transaction; the beat, if it wakes up, starts over.
@@ -40,6 +46,9 @@ class Session:
         with connection.cursor() as cursor:
             cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
             cursor.execute(f"SET random_page_cost = {RANDOM_PAGE_COST}")
+        use_fast_loader(connection)
+        if current_settings().prepared_statements and connection.connection.prepare_threshold is None:
+            connection.connection.prepare_threshold = PREPARE_THRESHOLD
         self._configured = connection.connection
 
 

@@ -24,8 +24,8 @@ class Broker:
     def handles(self, url: str) -> bool:  # noqa: ARG002 - subclasses look at it
         return True
 
-    def install(self) -> None:
-        """Prepare a worker process, before it connects and before its pool forks."""
+    def install(self, app: Any) -> None:
+        """Prepare a worker of the application, before it connects and before its pool forks."""
 
     def compose(self, bundles: Sequence[Bundle]) -> Composed | None:  # noqa: ARG002 - subclasses look at it
         """Encode messages before they are sent; None if `publish` has to encode them."""

@@ -24,6 +24,7 @@ from punctual.execution.supervision.occupancy import free_slot_at_end, occupy
 from punctual.execution.worker.attempt import perform, result_of_error
 from punctual.execution.worker.bundle import ClaimedBundle, Clock, Stopwatch
 from punctual.execution.worker.claim import Claim, Claimed, claim
+from punctual.execution.worker.connection import user_code
 from punctual.execution.worker.watcher import watcher
 from punctual.jobs.clock import steady_now
 from punctual.jobs.declaration.registry import registry
@@ -59,8 +60,8 @@ def work(
     with free_slot_at_end():
         with _watch_budget(bundle, clock) if watched else nullcontext():
             while item := bundle.next():
-                _start_occurrence(item, claimed)
-                with hide_secret_args(item.occurrence.args, item.occurrence.config):
+                with hide_secret_args(item.occurrence.args, item.occurrence.config), user_code():
+                    _start_occurrence(item, claimed)
                     _attempt(item, bundle, clock)
                 bundle.stop_timing()
                 attempted.append(item.run.task_id)
@@ -79,13 +80,15 @@ def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = steady_now) -> 
         return 0
     settled = settle(occurrence_ids, now=clock())
     follow_up(settled, clock=clock)
-    return len(settled.finished) + call_complete_hooks(occurrence_ids, now=clock())
+    with user_code():
+        return len(settled.finished) + call_complete_hooks(occurrence_ids, now=clock())
 
 
 def follow_up(settled: Settled, *, clock: Clock) -> None:
     """After the commit: send the runs that were released, and call the hooks of finished occurrences."""
     dispatch(settled.released, now=clock())
-    call_complete_hooks(settled.with_hooks, now=clock())
+    with user_code():
+        call_complete_hooks(settled.with_hooks, now=clock())
 
 
 def retry_while_database_is_away(

@@ -1,0 +1,161 @@
+"""Keep a database connection of the worker's own, and use it while a message of ours is worked on.
+
+Celery closes Django's connections before and after each task. A new connection costs PostgreSQL a process,
+and the worker more time than the rest of a short message. The project's connections stay as they are, with
+its options: ours takes their place as `connections[alias]` for the time of a message, in its thread only.
+
+Functions and hooks use the same connection, so that a transactional function commits together with its
+report. What they leave behind in the session would make every later claim fail: after code that used the
+connection the session is reset, or replaced if that does not help. A connection or cursor of the driver that
+code keeps beyond its call is not noticed, unless it leaves a transaction open.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import local
+from typing import Any
+
+from django.db import connections
+
+from punctual.conf import current_settings
+from punctual.execution.worker.database_session import create_session
+
+MAX_UNCHECKED_IDLE = 1.0  # seconds; a connection that was not used for longer is checked before its next use
+
+
+class OwnConnection:
+    """The connection of one thread."""
+
+    def __init__(self) -> None:
+        settings = current_settings()
+        self.alias, self._prepared = settings.database, settings.prepared_statements
+        self.session = self._create()
+        self._used_at = 0.0
+        self._uses = 0
+        self._host: Any = None
+        self._pid = os.getpid()
+
+    def install(self) -> None:
+        # None: the project has not used its connection in this thread.
+        self._host = _current(self.alias)
+        # Django checks a connection with its first statement.
+        self.session.health_check_done = time.monotonic() - self._used_at < MAX_UNCHECKED_IDLE
+        self._uses = self.session.uses
+        connections[self.alias] = self.session
+
+    def uninstall(self) -> None:
+        if self.session.uses != self._uses:
+            self._used_at = time.monotonic()
+        if self._host is None:
+            del connections[self.alias]
+        else:
+            connections[self.alias] = self._host
+        self._host = None
+
+    def reset(self) -> None:
+        if not self.session.reset():
+            self.replace()
+
+    def replace(self) -> None:
+        """Start over with a new session, which connects when it is used."""
+        self.close()
+        self.session = self._create()
+        connections[self.alias] = self.session
+
+    def reinstall(self) -> None:
+        """Put the session back if code of users has put another in its place."""
+        current = _current(self.alias)
+        if current is not self.session:
+            if current is not self._host:
+                _close(current)
+            connections[self.alias] = self.session
+
+    def close(self) -> None:
+        """Close the connection itself: Django's close() refuses inside a transaction that was left open."""
+        raw, self.session.connection = self.session.connection, None
+        if raw is not None and self._pid == os.getpid():  # to the server it is still the parent's
+            _close(raw)
+
+    def _create(self) -> Any:
+        return create_session(connections.settings[self.alias], self.alias, prepared=self._prepared)
+
+
+_thread = local()  # a session belongs to one thread, as Django's connections do
+
+
+@contextmanager
+def own_connection() -> Iterator[None]:
+    """Work on a message, or on a pass of the supervisor, with the connection of this thread."""
+    own = getattr(_thread, "own", None) or _open()
+    if not own.session.is_shared_database():
+        yield
+        return
+    own.install()
+    _thread.installed = own
+    try:
+        yield
+    except BaseException:
+        own.replace()  # whatever the reason, the next message must not have it too
+        raise
+    finally:
+        _thread.installed = None
+        own.reinstall()
+        if not (own.session.is_pristine() and own.session.is_idle()):
+            own.replace()
+        if not own.session.keeps_open:
+            own.close()  # a process that is forked must not inherit an open database file
+        own.uninstall()
+
+
+@contextmanager
+def user_code() -> Iterator[None]:
+    """Call code of users, outside of a transaction of ours, and remove what it leaves in the session."""
+    own: OwnConnection | None = getattr(_thread, "installed", None)
+    if own is None:
+        yield
+        return
+    session, uses = own.session, own.session.uses
+    wrappers = [*session.execute_wrappers]
+    outer, session.runs_user_code = session.runs_user_code, True
+    try:
+        yield
+    finally:
+        session.runs_user_code = outer
+        own.reinstall()
+        if session.uses != uses or not session.is_idle():
+            session.execute_wrappers[:] = wrappers
+            own.reset()
+
+
+def close_own_connection() -> None:
+    """Close the connection of this thread, which is about to end."""
+    own: OwnConnection | None = getattr(_thread, "own", None)
+    if own is not None:
+        own.close()
+        forget()
+
+
+def forget() -> None:
+    vars(_thread).clear()
+
+
+def _open() -> OwnConnection:
+    own = _thread.own = OwnConnection()
+    return own
+
+
+def _current(alias: str) -> Any:
+    """Return what `connections[alias]` holds in this thread; None if nothing has asked for it yet."""
+    handler: Any = connections
+    return getattr(handler._connections, alias, None)  # noqa: SLF001 - the public way would create one
+
+
+def _close(connection: Any) -> None:
+    with suppress(Exception):  # it is given up
+        connection.close()
+
+
+# A forked child opens its own: it must not write to the parent's. libpq closes in the parent only.
+os.register_at_fork(after_in_child=forget)
