@@ -12,8 +12,7 @@ code keeps beyond its call is not noticed, unless it leaves a transaction open.
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import local
 from typing import Any
 
@@ -26,7 +25,7 @@ MAX_UNCHECKED_IDLE = 1.0  # seconds; a connection that was not used for longer i
 
 
 class OwnConnection:
-    """The connection of one thread."""
+    """The connection of one thread; as a context manager, in place of the project's."""
 
     def __init__(self) -> None:
         settings = current_settings()
@@ -37,32 +36,36 @@ class OwnConnection:
         self._host: Any = None
         self._pid = os.getpid()
 
-    def install(self) -> None:
-        # None: the project has not used its connection in this thread.
+    def __enter__(self) -> None:
         self._host = _current(self.alias)
         # Django checks a connection with its first statement.
         self.session.health_check_done = time.monotonic() - self._used_at < MAX_UNCHECKED_IDLE
         self._uses = self.session.uses
         connections[self.alias] = self.session
+        _thread.installed = self
 
-    def uninstall(self) -> None:
-        if self.session.uses != self._uses:
+    def __exit__(self, kind: object, *_: object) -> None:
+        _thread.installed = None
+        if kind is not None or not (self.session.is_pristine() and self.session.is_idle()):
+            self.replace()  # whatever the reason, the next message must not have it too
+        elif self.session.uses != self._uses:
             self._used_at = time.monotonic()
+        if not self.session.keeps_open:
+            self.close()  # a process that is forked must not inherit an open database file
         if self._host is None:
             del connections[self.alias]
         else:
             connections[self.alias] = self._host
-        self._host = None
 
     def reset(self) -> None:
+        """Remove what code of users has left in the session."""
         if not self.session.reset():
             self.replace()
 
     def replace(self) -> None:
         """Start over with a new session, which connects when it is used."""
         self.close()
-        self.session = self._create()
-        connections[self.alias] = self.session
+        self.session = connections[self.alias] = self._create()
 
     def reinstall(self) -> None:
         """Put the session back if code of users has put another in its place."""
@@ -75,58 +78,46 @@ class OwnConnection:
     def close(self) -> None:
         """Close the connection itself: Django's close() refuses inside a transaction that was left open."""
         raw, self.session.connection = self.session.connection, None
-        if raw is not None and self._pid == os.getpid():  # to the server it is still the parent's
+        if raw is not None and self._pid == os.getpid():  # in a forked child it is still the parent's
             _close(raw)
 
     def _create(self) -> Any:
         return create_session(connections.settings[self.alias], self.alias, prepared=self._prepared)
 
 
+class UserCode:
+    """While code of users runs, outside of a transaction of ours."""
+
+    def __init__(self, own: OwnConnection) -> None:
+        self._own, self._session = own, own.session
+
+    def __enter__(self) -> None:
+        session = self._session
+        self._uses, self._wrappers = session.uses, [*session.execute_wrappers]
+        self._outer, session.runs_user_code = session.runs_user_code, True
+
+    def __exit__(self, *_: object) -> None:
+        session = self._session
+        session.runs_user_code = self._outer
+        self._own.reinstall()
+        if session.uses != self._uses or not session.is_idle():
+            session.execute_wrappers[:] = self._wrappers
+            self._own.reset()
+
+
 _thread = local()  # a session belongs to one thread, as Django's connections do
 
 
-@contextmanager
-def own_connection() -> Iterator[None]:
+def own_connection() -> AbstractContextManager[None]:
     """Work on a message, or on a pass of the supervisor, with the connection of this thread."""
-    own = getattr(_thread, "own", None) or _open()
-    if not own.session.is_shared_database():
-        yield
-        return
-    own.install()
-    _thread.installed = own
-    try:
-        yield
-    except BaseException:
-        own.replace()  # whatever the reason, the next message must not have it too
-        raise
-    finally:
-        _thread.installed = None
-        own.reinstall()
-        if not (own.session.is_pristine() and own.session.is_idle()):
-            own.replace()
-        if not own.session.keeps_open:
-            own.close()  # a process that is forked must not inherit an open database file
-        own.uninstall()
+    own: OwnConnection = getattr(_thread, "own", None) or _open()
+    return own if own.session.is_shared_database() else nullcontext()
 
 
-@contextmanager
-def user_code() -> Iterator[None]:
-    """Call code of users, outside of a transaction of ours, and remove what it leaves in the session."""
+def user_code() -> AbstractContextManager[None]:
+    """Call code of users, and reset the session if the code has used it."""
     own: OwnConnection | None = getattr(_thread, "installed", None)
-    if own is None:
-        yield
-        return
-    session, uses = own.session, own.session.uses
-    wrappers = [*session.execute_wrappers]
-    outer, session.runs_user_code = session.runs_user_code, True
-    try:
-        yield
-    finally:
-        session.runs_user_code = outer
-        own.reinstall()
-        if session.uses != uses or not session.is_idle():
-            session.execute_wrappers[:] = wrappers
-            own.reset()
+    return nullcontext() if own is None else UserCode(own)
 
 
 def close_own_connection() -> None:
@@ -134,10 +125,13 @@ def close_own_connection() -> None:
     own: OwnConnection | None = getattr(_thread, "own", None)
     if own is not None:
         own.close()
-        forget()
+        vars(_thread).clear()
 
 
-def forget() -> None:
+def _forget() -> None:
+    own: OwnConnection | None = getattr(_thread, "own", None)
+    if own is not None:
+        own.session.connection = None  # if the child goes on with the session, it connects anew
     vars(_thread).clear()
 
 
@@ -147,7 +141,7 @@ def _open() -> OwnConnection:
 
 
 def _current(alias: str) -> Any:
-    """Return what `connections[alias]` holds in this thread; None if nothing has asked for it yet."""
+    """Return what `connections[alias]` is in this thread; None if it was never used."""
     handler: Any = connections
     return getattr(handler._connections, alias, None)  # noqa: SLF001 - the public way would create one
 
@@ -157,5 +151,5 @@ def _close(connection: Any) -> None:
         connection.close()
 
 
-# A forked child opens its own: it must not write to the parent's. libpq closes in the parent only.
-os.register_at_fork(after_in_child=forget)
+# A forked child must not write to the parent's connection; psycopg does not close it there.
+os.register_at_fork(after_in_child=_forget)

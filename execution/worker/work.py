@@ -60,8 +60,8 @@ def work(
     with free_slot_at_end():
         with _watch_budget(bundle, clock) if watched else nullcontext():
             while item := bundle.next():
+                _start_occurrence(item, claimed)
                 with hide_secret_args(item.occurrence.args, item.occurrence.config), user_code():
-                    _start_occurrence(item, claimed)
                     _attempt(item, bundle, clock)
                 bundle.stop_timing()
                 attempted.append(item.run.task_id)
@@ -80,15 +80,13 @@ def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = steady_now) -> 
         return 0
     settled = settle(occurrence_ids, now=clock())
     follow_up(settled, clock=clock)
-    with user_code():
-        return len(settled.finished) + call_complete_hooks(occurrence_ids, now=clock())
+    return len(settled.finished) + call_complete_hooks(occurrence_ids, now=clock())
 
 
 def follow_up(settled: Settled, *, clock: Clock) -> None:
     """After the commit: send the runs that were released, and call the hooks of finished occurrences."""
     dispatch(settled.released, now=clock())
-    with user_code():
-        call_complete_hooks(settled.with_hooks, now=clock())
+    call_complete_hooks(settled.with_hooks, now=clock())
 
 
 def retry_while_database_is_away(
