@@ -71,15 +71,17 @@ class OwnConnection:
         """Put the session back if code of users has put another in its place."""
         current = _current(self.alias)
         if current is not self.session:
-            if current is not self._host:
-                _close(current)
+            if current is not None and current is not self._host:
+                with suppress(Exception):  # it is given up
+                    current.close()
             connections[self.alias] = self.session
 
     def close(self) -> None:
         """Close the connection itself: Django's close() refuses inside a transaction that was left open."""
-        raw, self.session.connection = self.session.connection, None
-        if raw is not None and self._pid == os.getpid():  # in a forked child it is still the parent's
-            _close(raw)
+        if self._pid == os.getpid():  # in a forked child it is still the parent's
+            with suppress(Exception):  # it is given up
+                self.session.abandon()
+        self.session.connection = None
 
     def _create(self) -> Any:
         return create_session(connections.settings[self.alias], self.alias, prepared=self._prepared)
@@ -144,11 +146,6 @@ def _current(alias: str) -> Any:
     """Return what `connections[alias]` is in this thread; None if it was never used."""
     handler: Any = connections
     return getattr(handler._connections, alias, None)  # noqa: SLF001 - the public way would create one
-
-
-def _close(connection: Any) -> None:
-    with suppress(Exception):  # it is given up
-        connection.close()
 
 
 # A forked child must not write to the parent's connection; psycopg does not close it there.

@@ -17,6 +17,8 @@ MAX_IDLE_IN_TRANSACTION = 60_000  # milliseconds; a frozen worker must not keep 
 IDLE_LIMIT = "idle_in_transaction_session_timeout"
 # Detect a server that vanished without closing the connection, within about a minute.
 NETWORK = {"connect_timeout": 5, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+CANCEL_TIMEOUT = 2.0  # seconds
+IDLE, ACTIVE = 0, 1  # psycopg.pq.TransactionStatus; psycopg is missing in a SQLite installation
 WRITE_AHEAD_LOG = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
 SQLITE_BUSY_TIMEOUT = 30  # seconds
 
@@ -71,6 +73,11 @@ class Session:
         """Remove what code of users has left in the session; False if it cannot be used any more."""
         raise NotImplementedError
 
+    def abandon(self) -> None:
+        """Close the connection, whatever is under way."""
+        if self._raw is not None:
+            self._raw.close()
+
 
 class PostgresSession(Session):
     keeps_open = True
@@ -100,7 +107,7 @@ class PostgresSession(Session):
             self._raw.execute(f"SET LOCAL {IDLE_LIMIT} = 0")
 
     def is_idle(self) -> bool:
-        return self._raw is None or self._raw.closed or self._raw.pgconn.transaction_status == 0
+        return self._raw is None or self._raw.closed or self._raw.pgconn.transaction_status == IDLE
 
     def reset(self: Any) -> bool:
         raw = self._raw
@@ -114,6 +121,15 @@ class PostgresSession(Session):
             return False
         self.errors_occurred = False
         return True
+
+    def abandon(self) -> None:
+        raw = self._raw
+        try:
+            if raw is not None and raw.pgconn.transaction_status == ACTIVE:
+                # Of an interrupted function. The server would not notice that the client is gone.
+                raw.cancel_safe(timeout=CANCEL_TIMEOUT)
+        finally:
+            super().abandon()
 
 
 class SqliteSession(Session):

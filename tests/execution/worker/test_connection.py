@@ -1,11 +1,14 @@
 """Whatever a function leaves in its database session, the next message does not notice it."""
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import OperationalError, connections, transaction
 from django.db import connection as django_connection
 from django.db.backends.signals import connection_created
@@ -55,7 +58,8 @@ def register(declared: Registry, call: Callable[[Context], object], *, transacti
 def receive(*runs: TaskRun) -> int:
     """A message, as a worker's process works on it."""
     with own_connection():
-        return work([run.id for run in runs], worker="w", clock=lambda: NOW)
+        # No time passes: a bundle on a busy machine is not split.
+        return work([run.id for run in runs], worker="w", clock=lambda: NOW, stopwatch=lambda: 0.0)
 
 
 def execute(*statements: str) -> None:
@@ -387,6 +391,28 @@ def test_a_function_whose_connection_is_killed_is_reported_on_a_new_one(
             execute("SELECT pg_terminate_backend(pg_backend_pid(), 5000)")
 
     check_the_next_message(runs, declared, be_killed)
+
+
+@pytest.mark.postgres
+def test_a_function_interrupted_in_the_middle_of_a_statement_leaves_none_under_way(
+    runs: list[TaskRun], declared: Registry
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise SoftTimeLimitExceeded
+
+    def wait_too_long(_: Context) -> None:
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR2))
+        timer.start()
+        execute("SELECT pg_sleep(60)")
+
+    previous = signal.signal(signal.SIGUSR2, interrupt)
+    try:
+        register(declared, wait_too_long)
+        assert [receive(runs[0]), receive(runs[1])] == [1, 1]
+    finally:
+        signal.signal(signal.SIGUSR2, previous)
+    assert query("SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)'") == 0
+    assert dict(TaskRun.objects.values_list("task__name", "state")) == {"first": "retry", "second": "success"}
 
 
 @pytest.mark.postgres
