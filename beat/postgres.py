@@ -9,7 +9,10 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
+from punctual.conf import current_settings
+from punctual.execution.worker.database_session import PREPARE_THRESHOLD
 from punctual.jobs.database import CHANNEL, is_postgresql
+from punctual.occurrences.database.timestamps import use_fast_loader
 
 # Rows that a tick reads by id were written recently and are cached. With the default cost, meant for spinning
 # disks, the planner would rather read a table of 100,000 jobs than look up a thousand of them.
@@ -21,6 +24,9 @@ CONNECTION = ("host", "port", "dbname", "user", "password", "connect_timeout", "
 
 class Session:
     """Settings of the beat's database session, applied once per connection.
+
+    The connection is Django's, but the process is a beat with our scheduler class: it calls no code of the
+    project but custom schedules and parameters, so that no other code meets these settings.
 
     A beat whose machine froze keeps its locks, and other beats skip what it has locked. The server therefore
     ends a session that is idle for too long inside a transaction; the beat, if it wakes up, starts over.
@@ -39,6 +45,9 @@ class Session:
         with connection.cursor() as cursor:
             cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
             cursor.execute(f"SET random_page_cost = {RANDOM_PAGE_COST}")
+        use_fast_loader(connection)
+        if current_settings().prepared_statements and connection.connection.prepare_threshold is None:
+            connection.connection.prepare_threshold = PREPARE_THRESHOLD
         self._configured = connection.connection
 
 

@@ -2,7 +2,6 @@
 
 from django.apps import AppConfig
 from django.core.checks import register
-from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 
@@ -19,10 +18,8 @@ class PunctualConfig(AppConfig):
         from punctual.jobs.declaration.registry import registry
         from punctual.jobs.ledger_interface import connect
         from punctual.occurrences import job_port
-        from punctual.occurrences.database import timestamps
 
         connect(job_port)
-        connection_created.connect(timestamps.use_fast_loader, dispatch_uid="punctual-timestamps")
         post_migrate.connect(install_triggers, sender=self, dispatch_uid="punctual-triggers")
         lifecycle.connect()
         register(checks.check_settings, "punctual")

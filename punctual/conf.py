@@ -30,6 +30,9 @@ class Settings:
 
     # Alias of the database that holds our tables.
     database: str = "default"
+    # PostgreSQL: beats and workers plan their statements once per connection. Turn it off behind a pooler
+    # that cannot keep prepared statements.
+    prepared_statements: bool = True
     # Attempts that all workers together make at once. Due runs are spread over that many messages.
     worker_slots: int = 8
     # A claim that was not renewed for this long is lost.
@@ -76,6 +79,12 @@ def _read_count(key: str, value: object) -> int:
     return value
 
 
+def _read_flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _refusal(key, value, "True or False")
+    return value
+
+
 def _read_duration(key: str, value: object) -> timedelta:
     duration = _parse(value) if isinstance(value, str) else value
     if not isinstance(duration, timedelta) or duration <= timedelta():
@@ -101,6 +110,7 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     field.name: _read_duration for field in fields(Settings)
 } | {
     "database": _read_alias,
+    "prepared_statements": _read_flag,
     "worker_slots": _read_count,
     "oldest_tick": _read_optional_duration,
 }

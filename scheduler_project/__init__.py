@@ -11,7 +11,7 @@ On failure: a wrong variable, an unreachable server or a wrong declaration ends 
 | which variable sets what? | `environment`, `settings` |
 | how do processes log? | `log_format`, `gunicorn_log`, `celery` (levels) |
 | what does an uncaught error print? | `excepthook` |
-| how do workers keep their database connection? | `worker_connections` |
+| what do `celery inspect` and Flower get to see? | `inspection` |
 | who may open Flower? | `flower`, `flowerconfig` |
 | what does `manage.py up` run? | `up/` |
 """

@@ -4,9 +4,9 @@ import os
 from collections.abc import MutableMapping
 
 import click
-from celery import Celery
+from celery import Celery, signals
 
-from scheduler_project import environment, excepthook, flower
+from scheduler_project import environment, excepthook, flower, inspection
 
 # click reads the defaults of Celery's `--loglevel` options from these variables.
 LOG_LEVEL_VARIABLES = ("CELERY_BEAT_LOGLEVEL", "CELERY_WORKER_LOGLEVEL")
@@ -28,6 +28,7 @@ flower.configure()
 apply_log_level(os.environ)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
 
-app = Celery("punctual", fixups=["scheduler_project.worker_connections:fixup"])
+app = Celery("punctual")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+signals.worker_init.connect(inspection.install)

@@ -136,8 +136,6 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
         if not env.get("DATABASE_URL"):
             var.mkdir(parents=True, exist_ok=True)
     else:
-        # For statements that ask for it, in punctual.occurrences; Django's own are never prepared.
-        options["prepare_threshold"] = 2 if flag(env, "DATABASE_PREPARE", default=True) else None
         options["connect_timeout"] = number(env, "DATABASE_CONNECT_TIMEOUT", default=5)
         # Detect a server that vanished without closing the connection, within about a minute.
         options |= {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}

@@ -139,6 +139,9 @@ DJANGO_CELERY_BEAT_TZ_AWARE = True
 # tasks may override; see docs/concepts.md.
 _defaults = PunctualSettings()
 PUNCTUAL: dict[str, object] = {
+    "prepared_statements": environment.flag(
+        os.environ, "DATABASE_PREPARE", default=_defaults.prepared_statements
+    ),
     "worker_slots": environment.number(os.environ, "WORKER_SLOTS", default=_defaults.worker_slots),
     "lease": environment.span(os.environ, "PUNCTUAL_LEASE", default=_defaults.lease),
     "kill_after": environment.span(os.environ, "PUNCTUAL_KILL_AFTER", default=_defaults.kill_after),

@@ -22,8 +22,8 @@ class Broker:
     def handles(self, url: str) -> bool:  # noqa: ARG002 - subclasses look at it
         return True
 
-    def install(self) -> None:
-        """Prepare a worker process, before it connects and before its pool forks."""
+    def install(self, app: Any) -> None:
+        """Prepare a worker of the application, before it connects and before its pool forks."""
 
     def publish(self, bundles: Sequence[Bundle], producer: Producer) -> None:
         """Send one message per bundle."""

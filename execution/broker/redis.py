@@ -30,7 +30,7 @@ from os import urandom
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from celery import Signature, current_app, signals
+from celery import Signature, bootsteps, current_app, signals
 from celery.utils import uuid
 from kombu import Connection, Producer, Queue
 from kombu.exceptions import OperationalError
@@ -69,9 +69,8 @@ class Redis(Broker):
     def handles(self, url: str) -> bool:
         return url.startswith(("redis", "sentinel"))
 
-    def install(self) -> None:
-        """For every connection that this process opens from now on."""
-        kombu_redis.Channel.QoS = UnrecordedQoS
+    def install(self, app: Any) -> None:
+        app.steps["consumer"].add(UnrecordedDelivery)
 
     def publish(self, bundles: Sequence[Bundle], producer: Producer) -> None:
         if len(bundles) >= MIN_ENCODED and can_push(producer):
@@ -306,6 +305,25 @@ class UnrecordedQoS(kombu_redis.QoS):
                 place = message.delivery_info["exchange"], message.delivery_info["routing_key"]
                 self.channel._do_restore_message(message._raw, *place, pipe, leftmost)  # noqa: SLF001 - kombu's own call
             pipe.execute()
+
+
+class UnrecordedDelivery(bootsteps.StartStopStep):
+    """A part of Celery's worker: prepares the channel of its task consumer, anew after each reconnect.
+
+    Only this channel: kombu's class stays as it is for all other connections of the process.
+    """
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)  # opens the channel; messages arrive after all steps
+
+    def start(self, parent: Any) -> None:
+        keep_in_memory(parent.task_consumer.channel)
+
+
+def keep_in_memory(channel: Any) -> None:
+    qos = channel.qos
+    # A channel without emulated acknowledgements has another class.
+    if type(qos) is kombu_redis.QoS:
+        qos.__class__ = UnrecordedQoS  # the object has its prefetch limit, and what Celery has attached to it
 
 
 def _is_ours(message: Any) -> bool:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from punctual.execution.broker.errors import BROKER_ERRORS
 from punctual.execution.broker.messages import settle_message
+from punctual.execution.worker.connection import user_code
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event, emit
 from punctual.occurrences import transitions
@@ -53,7 +54,8 @@ def request_hooks(ids: Collection[UUID]) -> int:
 
 def _call(hook: Callable[[Any], object], argument: Any, occurrence: Occurrence) -> None:
     try:
-        hook(argument)
+        with user_code():
+            hook(argument)
     except Exception as error:  # noqa: BLE001 - an error of a hook must not affect the occurrence
         facts = {
             "job": occurrence.job.name,

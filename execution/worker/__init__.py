@@ -9,7 +9,7 @@
 | where do coroutines run? | `event_loop` |
 | which log lines are kept with an attempt? | `log_tail` |
 | what happens when a worker starts and stops? | `lifecycle` |
-| what do `celery inspect` and Flower get to see? | `inspection` |
+| which database connection do messages use? | `connection`, its options and its reset in `database_session` |
 
 Invariants: a run is claimed by one guarded UPDATE with a new token, and only this token can report its
 result. No exception of a user's function leaves `attempt`.

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from celery import signals
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 
 from punctual.conf import current_settings
 from punctual.execution.broker import brokers
@@ -17,7 +17,8 @@ from punctual.execution.supervision.board import board
 from punctual.execution.supervision.prefetch import Prefetch, waiting_messages
 from punctual.execution.supervision.presence import WorkerPresence, sign_out
 from punctual.execution.supervision.supervisor import Supervisor
-from punctual.execution.worker import inspection, log_tail
+from punctual.execution.worker import log_tail
+from punctual.execution.worker.connection import close_own_connection, own_connection
 from punctual.jobs.clock import database_now
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event as Events
@@ -45,9 +46,9 @@ class SupervisorThread(Thread):
             self._pass()
         self._pass()  # reports what ended with the pool
         if self.presence is not None:
-            with suppress(DatabaseError):  # then its row gets old instead
+            with suppress(DatabaseError), own_connection():  # then its row gets old instead
                 sign_out(self.presence.name)
-        connection.close()
+        close_own_connection()
 
     def end(self) -> None:
         self.done.set()
@@ -55,15 +56,13 @@ class SupervisorThread(Thread):
 
     def _pass(self) -> None:
         try:
-            self.supervisor.run_once(at=monotonic(), clock=database_now)
-            if self.presence is not None:
-                self.presence.run_once(at=monotonic(), clock=database_now)
+            with own_connection():
+                self.supervisor.run_once(at=monotonic(), clock=database_now)
+                if self.presence is not None:
+                    self.presence.run_once(at=monotonic(), clock=database_now)
         except Exception as error:  # noqa: BLE001 - this thread renews leases; it must never die
             # The next pass repeats what failed, and leases outlast a short outage.
             emit(Events.SUPERVISOR_FAILED, error=repr(error))
-            connection.close()
-        if connection.vendor == "sqlite":
-            connection.close()  # the next process of the pool must not inherit an open database file
 
 
 thread: SupervisorThread | None = None
@@ -78,7 +77,7 @@ def connect() -> None:
     signals.worker_shutdown.connect(stop_supervisor)
 
 
-def prepare_worker(**_: Any) -> None:
+def prepare_worker(sender: Any, **_: Any) -> None:
     """Before the pool forks, so that its processes know that a supervisor watches them."""
     board.head(supervisor=os.getpid())
     registry.discovery.run_or_exit()
@@ -86,8 +85,7 @@ def prepare_worker(**_: Any) -> None:
     gc.collect()
     gc.freeze()
     interrupt.install()  # a solo worker runs functions in this thread
-    inspection.install()
-    brokers.current().install()
+    brokers.current().install(sender.app)
 
 
 def start_supervisor(sender: Any = None, **_: Any) -> None:

@@ -23,6 +23,7 @@ from punctual.execution.supervision.occupancy import free_slot_at_end, occupy
 from punctual.execution.worker.attempt import perform, result_of_error
 from punctual.execution.worker.bundle import ClaimedBundle, Clock, Stopwatch
 from punctual.execution.worker.claim import Claim, claim
+from punctual.execution.worker.connection import user_code
 from punctual.jobs.clock import steady_now
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event, emit
@@ -52,7 +53,7 @@ def work(
         while item := bundle.next():
             if item.run.first and registry.has_start_hooks(item.run.occurrence.job):
                 call_start_hooks([item.run.occurrence.id])
-            with hide_secret_args(item.run.args, item.run.occurrence.config):
+            with hide_secret_args(item.run.args, item.run.occurrence.config), user_code():
                 _attempt(item, bundle, clock)
             bundle.stop_timing()
             attempted.append(item.run.task_id)

@@ -3,6 +3,9 @@
 psycopg's C loader cannot be used: Django replaces it with a Python one that sets another zone on each result.
 The connection's zone is UTC, as every instant of the ledger is, so `fromisoformat` reads the text PostgreSQL
 sends. A tick with a thousand due occurrences reads ten thousand timestamps.
+
+Only for connections of our own: a worker's (punctual.execution.worker.database_session) and a beat's
+(punctual.beat.postgres). The values are the same as Django's.
 """
 
 from datetime import UTC, datetime
@@ -11,8 +14,8 @@ from typing import Any
 from punctual.jobs.database import is_postgresql
 
 
-def use_fast_loader(connection: Any, **_kwargs: Any) -> None:
-    """Receiver of connection_created."""
+def use_fast_loader(connection: Any) -> None:
+    """Call again when the connection was replaced."""
     if is_postgresql(connection) and connection.timezone is UTC:
         connection.connection.adapters.register_loader("timestamptz", _loader())
 

@@ -29,7 +29,7 @@ SAME_MEANING = {"ids"}  # deterministic ids, of definitions and of occurrences
 SHORT_ON_PURPOSE = {
     "console/acting/admin_log.py",
     "execution/ending/fingerprint.py",
-    "execution/worker/inspection.py",
+    "scheduler_project/inspection.py",
 }
 SHORTEST_MODULE = 40  # with one importer, a shorter one belongs in that importer
 

@@ -2,12 +2,15 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection, transaction
+from django.test import override_settings
 
 from punctual.beat.postgres import Session, Wakeup
+from punctual.execution.worker.database_session import PREPARE_THRESHOLD
 from punctual.jobs.models import Job
 from punctual.occurrences.models import Cursor
 from punctual.occurrences.operator import trigger
@@ -44,6 +47,20 @@ class FrozenBeat(threading.Thread):
         session.configure()
         self.usable = Cursor.objects.filter(job=self.job).exists()
         connection.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("prepared", "threshold"), [(True, PREPARE_THRESHOLD), (False, None)])
+def test_a_beat_prepares_its_statements_unless_a_pooler_forbids_it(
+    *, prepared: bool, threshold: int | None
+) -> None:
+    connection.close()
+    with override_settings(PUNCTUAL={"prepared_statements": prepared}):
+        Session().configure()
+    raw: Any = connection.connection
+    connection.close()
+    assert raw.prepare_threshold == threshold
 
 
 @pytest.mark.postgres

@@ -53,6 +53,7 @@ def test_only_the_platform_reads_environment_variables() -> None:
         ({"lost_after": None}, "PUNCTUAL['lost_after']=None: expected a duration"),
         ({"worker_slots": 0}, "PUNCTUAL['worker_slots']=0: expected a whole number of at least 1"),
         ({"worker_slots": True}, "PUNCTUAL['worker_slots']=True: expected a whole number"),
+        ({"prepared_statements": "no"}, "PUNCTUAL['prepared_statements']='no': expected True or False"),
         ({"database": "archive"}, "PUNCTUAL['database']='archive': expected an alias of DATABASES"),
     ],
 )

@@ -91,7 +91,7 @@ def test_the_web_process_shares_a_pool_of_connections(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("OPS-1")
-def test_beats_and_workers_keep_one_connection_and_check_it(tmp_path: Path) -> None:
+def test_beats_keep_one_connection_and_check_it(tmp_path: Path) -> None:
     entry = environment.database(POSTGRES, tmp_path)
     assert "pool" not in entry["OPTIONS"]
     assert (entry["CONN_MAX_AGE"], entry["CONN_HEALTH_CHECKS"]) == (600, True)

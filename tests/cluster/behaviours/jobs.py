@@ -171,3 +171,12 @@ def poison_once(ctx: Context) -> None:
     note(ctx, "begin")
     if ctx.attempt == 0:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@behaviours.task
+def notes_backend(ctx: Context) -> None:
+    """Note the server process of its connection, and leave a search path behind."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        note(ctx, f"backend-{cursor.fetchone()[0]}")
+        cursor.execute("SET search_path = nowhere")

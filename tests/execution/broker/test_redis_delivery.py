@@ -9,18 +9,12 @@ from celery import current_app
 from kombu.transport import redis
 
 from punctual.execution.broker.messages import RUN, SETTLE
-from punctual.execution.broker.redis import Redis
+from punctual.execution.broker.redis import UnrecordedQoS, keep_in_memory
 from punctual.testing import Harness
 
 pytestmark = [pytest.mark.req("OCC-7", "EXE-9"), pytest.mark.usefixtures("queue", "on_redis")]
 
 OTHER = "shop.report"
-
-
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis.Channel, "QoS", redis.Channel.QoS)  # restored after the test
-    Redis().install()
 
 
 def send(*names: str) -> None:
@@ -52,7 +46,9 @@ class Taker:
 @contextmanager
 def taker() -> Iterator[Taker]:
     with current_app.connection_for_read() as connection:
-        yield Taker(connection.channel())
+        channel = connection.channel()
+        keep_in_memory(channel)
+        yield Taker(channel)
 
 
 @pytest.mark.parametrize("name", [RUN, SETTLE])
@@ -82,6 +78,21 @@ def test_our_messages_count_towards_the_prefetch_limit() -> None:
         assert not worker.channel.qos.can_consume()
         message.ack()
         assert worker.channel.qos.can_consume()
+
+
+def test_other_channels_of_the_process_stay_as_they_are() -> None:
+    with taker() as worker, current_app.connection_for_read() as other:
+        assert type(worker.channel.qos) is UnrecordedQoS
+        channel: Any = other.default_channel
+        assert type(channel.qos) is redis.QoS
+
+
+def test_a_channel_keeps_the_prefetch_limit_it_has() -> None:
+    with current_app.connection_for_read() as connection:
+        channel: Any = connection.default_channel
+        channel.basic_qos(0, 7, False)  # noqa: FBT003 - as AMQP has it
+        keep_in_memory(channel)
+        assert channel.qos.prefetch_count == 7
 
 
 @pytest.mark.parametrize("name", [RUN, OTHER])
@@ -121,6 +132,7 @@ def test_a_connection_that_is_gone_does_not_end_the_worker(
     send(name, name)
     with current_app.connection_for_read() as connection:
         channel: Any = connection.default_channel
+        keep_in_memory(channel)
         first, second = channel.basic_get("default"), channel.basic_get("default")
         channel._disconnect_pools()
         channel.connection.client = None  # as kombu leaves it when the broker closes the connection

@@ -1,8 +1,8 @@
 import pytest
 from celery.worker.control import Panel
 
-from punctual.execution.worker import inspection
 from punctual.jobs.redaction import HIDDEN
+from scheduler_project import inspection
 
 pytestmark = pytest.mark.req("OPS-7")
 

@@ -15,7 +15,8 @@ from punctual.jobs.redaction import redact_values
 Answer = Callable[..., Any]
 
 
-def install() -> None:
+def install(**_: Any) -> None:
+    """Receiver of worker_init: by then every answer is registered."""
     for name, answer in Panel.data.items():
         if not hasattr(answer, "__wrapped__"):
             Panel.data[name] = redact_answer(answer)

@@ -1,0 +1,1 @@
+"""A project of an adopter: its settings and its Celery worker, with or without Punctual."""
