@@ -24,6 +24,12 @@ CloneDatabase = Callable[[Path], str]
 numbers = count(1)
 
 
+@pytest.hookimpl(trylast=True)  # after the tests are shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the longest tests first: started last, one of them would run alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
+
+
 @pytest.fixture(scope="session")
 def guardian() -> Iterator[Guardian]:
     """One guardian per test process: each worker of pytest-xdist may have a cluster."""

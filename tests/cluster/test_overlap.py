@@ -70,6 +70,7 @@ def assert_the_database_refuses_a_second_one(job: str) -> None:
         )
 
 
+@pytest.mark.early
 @pytest.mark.req("OCC-4")
 @pytest.mark.req("OCC-5")
 def test_slow_runs_overlap_only_if_allowed_with_four_beats_and_four_workers(cluster: Cluster) -> None:
