@@ -17,13 +17,14 @@ demo: $(VENV)/.embedded ## install, migrate, and start everything on this machin
 	$(BIN)/python manage.py up --demo
 
 test: $(VENV)/.dev ## every test on PostgreSQL and a Redis-compatible server, then on SQLite what depends on the database
-	$(PYTEST) -n auto --ignore=tests/schedules -m "not cluster and not browser"
+	$(PYTEST) -n auto --ignore=tests/schedules -m "not cluster and not browser and not soak"
 	$(PYTEST) -n $(CLUSTERS) --maxschedchunk 1 tests/cluster tests/browser -m "not alone"
 	$(PYTEST) tests/cluster -m alone
 	$(PYTEST) -n auto tests/schedules --cov=schedules --cov-branch --cov-report=term:skip-covered --cov-fail-under=100
-	PUNCTUAL_TEST_DATABASE=sqlite $(PYTEST) -n auto -m sqlite --ignore=tests/schedules --ignore=tests/cluster --ignore=tests/browser
+	PUNCTUAL_TEST_DATABASE=sqlite $(PYTEST) -n auto -m "sqlite and not soak" --ignore=tests/schedules --ignore=tests/cluster --ignore=tests/browser
 
 soak: $(VENV)/.dev ## the long tests: every portable test on SQLite, thorough random tests, each cluster test by itself, faults
+	$(PYTEST) -n auto -m soak --ignore=tests/cluster --ignore=tests/browser
 	PUNCTUAL_TEST_DATABASE=sqlite $(PYTEST) -n auto -m "not postgres and not cluster and not browser" --ignore=tests/schedules
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -n auto --timeout 3600 tests/schedules tests/polling
 	$(PYTEST) tests/cluster tests/browser

@@ -9,6 +9,7 @@ from django.utils import timezone
 from punctual.occurrences.models import Attempt
 from tests.cluster.processes import ALIAS, Cluster
 from tests.cluster.scenarios import (
+    RETRY_ONCE,
     attempts,
     insert_due_jobs,
     note_times,
@@ -28,8 +29,9 @@ def test_the_late_result_of_a_frozen_worker_changes_nothing(cluster: Cluster) ->
     # A message that Redis delivers to the frozen worker is lost with it.
     prepare(cluster, PUNCTUAL_LEASE="4s", PUNCTUAL_LOST_AFTER="5s")
     frozen = cluster.start_worker(concurrency=2, queues="default,own")
-    insert_due_jobs("pays", metadata={"seconds": "2"}, pays=1)
-    insert_due_jobs("lasts", metadata={"seconds": "2"}, lasts=1)
+    config = {"retry": RETRY_ONCE}
+    insert_due_jobs("pays", config=config, metadata={"seconds": "2"}, pays=1)
+    insert_due_jobs("lasts", config=config, metadata={"seconds": "2"}, lasts=1)
     cluster.wait_until(
         lambda: Attempt.objects.using(ALIAS).count() == 2, timeout=30, describe="both have begun"
     )

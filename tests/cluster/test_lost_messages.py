@@ -65,7 +65,10 @@ def test_a_message_delivered_repeatedly_has_one_effect(cluster: Cluster) -> None
         cluster.start_worker(concurrency=2)
         wait_for_note(cluster, "long/begin")
         # After the visibility timeout another worker starts, and first restores unacknowledged messages.
-        cluster.start_worker(concurrency=1)
+        second = cluster.start_worker(concurrency=1)
+        cluster.wait_until(
+            lambda: any(" ready." in line for line in second.lines), timeout=60, describe="another worker"
+        )
         assert redis.hkeys("unacked") == [], (
             "the broker tracks no unacknowledged message: none is delivered twice"
         )
