@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 SECONDS ?= 600
 SEED ?= 1
-CLUSTERS ?= 6
+CLUSTERS ?= 5
 .PHONY: help demo test soak check docs screenshots format bench faults requirements clean
 
 help: ## list the targets
