@@ -2,11 +2,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 SECONDS ?= 600
 SEED ?= 1
-.PHONY: help demo test check docs screenshots format bench faults requirements clean
+CLUSTERS ?= 5
+.PHONY: help demo test soak check docs screenshots format bench faults requirements clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -14,11 +16,19 @@ help: ## list the targets
 demo: $(VENV)/.embedded ## install, migrate, and start everything on this machine (Ctrl-C stops it)
 	$(BIN)/python manage.py up --demo
 
-test: $(VENV)/.dev ## every test on PostgreSQL and a Redis-compatible server, then the portable ones on SQLite
-	$(BIN)/python -m pytest -n auto --ignore=tests/schedules -m "not cluster and not browser"
-	$(BIN)/python -m pytest --ignore=tests/schedules -m "cluster or browser"
-	$(BIN)/python -m pytest tests/schedules --cov=schedules --cov-branch --cov-report=term:skip-covered --cov-fail-under=100
-	PUNCTUAL_TEST_DATABASE=sqlite $(BIN)/python -m pytest -n auto -m "not postgres and not cluster and not browser" --ignore=tests/schedules
+test: $(VENV)/.dev ## every test on PostgreSQL and a Redis-compatible server, then on SQLite what depends on the database
+	$(PYTEST) -n auto --ignore=tests/schedules -m "not cluster and not browser and not soak"
+	$(PYTEST) -n $(CLUSTERS) --maxschedchunk 1 tests/cluster tests/browser -m "not alone"
+	$(PYTEST) tests/cluster -m alone
+	$(PYTEST) -n auto tests/schedules --cov=schedules --cov-branch --cov-report=term:skip-covered --cov-fail-under=100
+	PUNCTUAL_TEST_DATABASE=sqlite $(PYTEST) -n auto -m "sqlite and not soak" --ignore=tests/schedules --ignore=tests/cluster --ignore=tests/browser
+
+soak: $(VENV)/.dev ## the long tests: every portable test on SQLite, thorough random tests, each cluster test by itself, faults
+	$(PYTEST) -n auto -m soak --ignore=tests/cluster --ignore=tests/browser
+	PUNCTUAL_TEST_DATABASE=sqlite $(PYTEST) -n auto -m "not postgres and not cluster and not browser" --ignore=tests/schedules
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) -n auto --timeout 3600 tests/schedules tests/polling
+	$(PYTEST) tests/cluster tests/browser
+	$(MAKE) faults
 
 check: $(VENV)/.dev ## format, lint, types, import contracts, migrations, deployment settings
 	$(BIN)/ruff format --check .

@@ -29,7 +29,7 @@ POSTGRES_SETTINGS = {
     "full_page_writes": "off",
     "jit": "off",
     "listen_addresses": "",
-    "max_connections": "200",
+    "max_connections": "300",
 }
 
 

@@ -10,7 +10,9 @@ import os
 import secrets
 from collections.abc import Generator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tests.guardian import Guardian
@@ -27,6 +29,7 @@ class Services:
         self.folder = make_folder()
         self.guardian.remove(self.folder)
         self.servers: list[Server] = []
+        self.given_database = os.environ.get("DATABASE_URL", "")
 
     def provide_database(self) -> str:
         if os.environ.get(CHOICE) == "sqlite":
@@ -39,6 +42,8 @@ class Services:
         return self.servers[-1].url
 
     def stop(self) -> None:
+        if self.given_database.startswith("postgres"):
+            drop_template(self.given_database)
         for server in self.servers:
             server.stop(self.guardian)
         self.guardian.close()
@@ -69,13 +74,32 @@ def own_broker(url: str, worker: str) -> str:
     return f"{url}?virtual_host={worker.removeprefix('gw')}" if on_socket else url
 
 
+def run_folder() -> Path:
+    """The folder that all workers of this run share."""
+    return Path(os.environ["PUNCTUAL_VAR"])
+
+
+def template_name() -> str:
+    """The database that clusters are copied from; the folder of a run has a random name."""
+    return f"template_of_{run_folder().parent.name}".replace("-", "_")
+
+
+def drop_template(server: str) -> None:
+    with psycopg.connect(database_url(server, "postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {template_name()} WITH (FORCE)")
+
+
+def database_url(server: str, name: str) -> str:
+    return urlsplit(server)._replace(path=f"/{name}").geturl()
+
+
 def complete_environment(services: Services) -> dict[str, str]:
     """Return the variables that the settings need, from the caller's environment where it has them."""
     var: Path = services.folder / "var"
     var.mkdir()
     given = os.environ.get
     return {
-        "DATABASE_URL": given("DATABASE_URL") or services.provide_database(),
+        "DATABASE_URL": services.given_database or services.provide_database(),
         "BROKER_URL": given("BROKER_URL") or services.provide_broker(),
         "SECRET_KEY": given("SECRET_KEY") or secrets.token_urlsafe(64),
         "ALLOWED_HOSTS": given("ALLOWED_HOSTS") or "testserver,localhost,127.0.0.1",

@@ -10,18 +10,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from pytest_django.plugin import DjangoDbBlocker
 
-from tests.cluster.processes import APP, Cluster, OwnPostgres, manage
+from tests.cluster.processes import Cluster, OwnPostgres
+from tests.cluster.templates import migrate, postgres_template, sqlite_template
 from tests.guardian import Guardian
 from tests.servers import install_postgres, make_folder
+from tests.services import database_url
 
 CloneDatabase = Callable[[Path], str]
 numbers = count(1)
+
+
+@pytest.hookimpl(trylast=True)  # after the tests are shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the longest tests first: started last, one of them would run alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
 @pytest.fixture(scope="session")
@@ -74,15 +81,13 @@ def clone_own_postgres(own_postgres: OwnPostgres) -> CloneDatabase:
 
 @contextmanager
 def cloning(server: str) -> Iterator[CloneDatabase]:
-    """Migrate a template once; every cluster gets a copy of it, which is much faster."""
-    names = [f"punctual_template_{os.getpid()}"]
+    names: list[str] = []
+    template = postgres_template(server)
     with psycopg.connect(database_url(server, "postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {names[0]}")
-        migrate(database_url(server, names[0]))
 
         def clone(_folder: Path) -> str:
             names.append(f"punctual_cluster_{os.getpid()}_{next(numbers)}")
-            connection.execute(f"CREATE DATABASE {names[-1]} TEMPLATE {names[0]}")
+            connection.execute(f"CREATE DATABASE {names[-1]} TEMPLATE {template}")
             return database_url(server, names[-1])
 
         yield clone
@@ -91,9 +96,8 @@ def cloning(server: str) -> Iterator[CloneDatabase]:
 
 
 @pytest.fixture(scope="session")
-def clone_sqlite(cluster_folder: Path) -> CloneDatabase:
-    template = cluster_folder / "template.sqlite3"
-    migrate(f"sqlite:///{template}")
+def clone_sqlite() -> CloneDatabase:
+    template = sqlite_template()
 
     def clone(folder: Path) -> str:
         shutil.copy(template, folder / "punctual.sqlite3")
@@ -121,11 +125,3 @@ def cluster(
             yield cluster
         finally:
             cluster.stop_all()
-
-
-def database_url(server: str, name: str) -> str:
-    return urlsplit(server)._replace(path=f"/{name}").geturl()
-
-
-def migrate(url: str) -> None:
-    manage(os.environ | {"DATABASE_URL": url, "PUNCTUAL_APPS": APP}, "migrate", "--verbosity", "0")

@@ -96,6 +96,14 @@ def wait_for_note(cluster: Cluster, source: str, count: int = 1, timeout: float 
     cluster.wait_until(lambda: len(note_times(cluster, source)) >= count, timeout=timeout, describe=source)
 
 
+def release(cluster: Cluster, job: str) -> None:
+    """Let a run of `until_released` end."""
+    cluster.execute(
+        "INSERT INTO cluster_app_effect (source, attempt, at) VALUES (%s, 0, %s)",
+        [f"{job}/release", timezone.now()],
+    )
+
+
 def note_times(cluster: Cluster, source: str) -> list[datetime]:
     """When functions wrote this note: `job/what`."""
     rows = cluster.query("SELECT at FROM cluster_app_effect WHERE source = %s ORDER BY at", [source])

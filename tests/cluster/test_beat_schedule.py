@@ -13,7 +13,7 @@ from tests.cluster.processes import ALIAS, Cluster
 pytestmark = [pytest.mark.cluster]
 
 INTERVAL = 2.0
-WINDOW = timedelta(seconds=16)
+WINDOW = timedelta(seconds=12)
 
 
 def pings(cluster: Cluster) -> int:

@@ -24,6 +24,7 @@ SECOND = timedelta(seconds=1)
 SOON = 2 * SECOND  # one second is promised; the other allows for a busy machine
 
 
+@pytest.mark.alone
 @pytest.mark.req("EXE-2")
 def test_with_fail_fast_twenty_parallel_tasks_stop_within_a_second_and_the_clean_up_runs(
     cluster: Cluster,
@@ -45,6 +46,7 @@ def test_with_fail_fast_twenty_parallel_tasks_stop_within_a_second_and_the_clean
     assert outcome("many") == "failed"
 
 
+@pytest.mark.alone
 @pytest.mark.req("EXE-10")
 def test_an_operator_s_cancel_and_the_execution_timeout_reach_running_code(cluster: Cluster) -> None:
     prepare(cluster)

@@ -85,6 +85,7 @@ def stuck(end: datetime) -> list[Any]:
     return list(open_runs.values_list("occurrence__job__name", "occurrence__state", *facts))
 
 
+@pytest.mark.early
 @pytest.mark.req("OCC-2")
 @pytest.mark.req("OCC-5")
 @pytest.mark.req("OCC-7")

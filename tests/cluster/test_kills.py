@@ -43,6 +43,7 @@ def kill(cluster: Cluster, what: str, workers: list[Process], chance: random.Ran
         workers[number] = cluster.start_worker(concurrency=PROCESSES)
 
 
+@pytest.mark.early
 @pytest.mark.req("TSK-3")
 @pytest.mark.req("EXE-1")
 def test_random_kills_lose_nothing_and_double_no_success(cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from tests.cluster.scenarios import (
     note_times,
     outcome,
     prepare,
+    release,
     run_states,
     wait_for_note,
     wait_until_settled,
@@ -57,14 +58,17 @@ def test_an_occurrence_settles_without_its_chord_s_member_counter_or_callback(cl
 @pytest.mark.req("OCC-7")
 def test_a_message_delivered_repeatedly_has_one_effect(cluster: Cluster) -> None:
     prepare(cluster, BROKER_VISIBILITY_TIMEOUT="1")
-    insert_due_jobs("long", metadata={"seconds": "30"}, lasts=1)
+    insert_due_jobs("long", until_released=1)
     cluster.wait_until(lambda: queues.length(cluster, "default") == 1, timeout=30, describe="a message")
     with client(cluster) as redis:
         (message,) = redis.lrange("default", 0, -1)
         cluster.start_worker(concurrency=2)
         wait_for_note(cluster, "long/begin")
         # After the visibility timeout another worker starts, and first restores unacknowledged messages.
-        cluster.start_worker(concurrency=1)
+        second = cluster.start_worker(concurrency=1)
+        cluster.wait_until(
+            lambda: any(" ready." in line for line in second.lines), timeout=60, describe="another worker"
+        )
         assert redis.hkeys("unacked") == [], (
             "the broker tracks no unacknowledged message: none is delivered twice"
         )
@@ -74,6 +78,7 @@ def test_a_message_delivered_repeatedly_has_one_effect(cluster: Cluster) -> None
             lambda: queues.length(cluster, "default") == 0, timeout=20, describe="each of them taken"
         )
     assert outcome("long") == "", "it is still running"
+    release(cluster, "long")
     wait_until_settled(cluster, "long")
     assert [item.state for item in attempts("long")] == ["success"]
     assert (len(note_times(cluster, "long/begin")), len(note_times(cluster, "long/end"))) == (1, 1)

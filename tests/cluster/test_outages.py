@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -68,11 +69,13 @@ def assert_no_busy_loop(before: list[tuple[float, int]], after: list[tuple[float
         assert (more_lines - lines) / span < 10, "log lines a second"
 
 
+@pytest.mark.early
 @pytest.mark.req("OCC-7")
-def test_runs_due_during_a_broker_outage_are_sent_once_within_seconds_of_its_end(
+def test_runs_due_during_a_broker_outage_are_sent_within_seconds_of_its_end_and_done_once(
     cluster: Cluster,
 ) -> None:
     cluster.apps = TOOLS
+    cluster.variables["PUNCTUAL_LOST_AFTER"] = "10m"  # unsent messages are resent, lost ones are another test
     beats = start_beats(cluster, 2)
     jobs = fleet(per_instant=50)
     wait_until_planned(cluster, jobs)
@@ -86,7 +89,7 @@ def test_runs_due_during_a_broker_outage_are_sent_once_within_seconds_of_its_end
         assert any("run.dispatch_failed" in line for line in beat.lines), "the outage is logged"
     end = timezone.now()
     cluster.restart_broker()
-    returned = timezone.now()
+    returned, failed = timezone.now(), failures(beats)
     cluster.wait_until(
         lambda: all_fired(end) and not unsent(end).exists(),
         timeout=60,
@@ -94,21 +97,45 @@ def test_runs_due_during_a_broker_outage_are_sent_once_within_seconds_of_its_end
             f"unsent runs: {unsent(end).count()}; {count_states(occurrences_of('crowd', end=end))}"
         ),
     )
-    took = timezone.now() - returned
+    assert timezone.now() - returned < MAX_DELAY
 
     expected = owed_instants(jobs, start, end)
     assert len(expected) >= 1000
     assert count_instants(occurrences_of("crowd", start=start, end=end)) == dict.fromkeys(expected, 1)
+    ids = run_ids(start, end)
     sent = queues.waiting_runs(cluster, QUEUE)
-    ids = set(
-        runs_of("crowd")
-        .filter(occurrence__in=occurrences_of("crowd", start=start, end=end))
-        .values_list("id", flat=True)
+    assert all(sent[run] for run in ids)
+    # A broker that answers too late may have taken the messages; they are sent again, and done once.
+    doubled = [run for run in ids if sent[run] > 1]
+    assert not doubled or failures(beats) > failed
+    cluster.start_worker(concurrency=2, queues=QUEUE)
+    wait_until_finished(cluster, end)
+    assert_done_once(cluster, ids)
+
+
+def run_ids(start: datetime | None, end: datetime) -> set[UUID]:
+    runs = runs_of("crowd").filter(occurrence__in=occurrences_of("crowd", start=start, end=end))
+    return set(runs.values_list("id", flat=True))
+
+
+def failures(beats: list[Process]) -> int:
+    return sum("run.dispatch_failed" in line for beat in beats for line in beat.lines)
+
+
+def wait_until_finished(cluster: Cluster, end: datetime) -> None:
+    cluster.wait_until(
+        lambda: not occurrences_of("crowd", end=end).filter(finished_at=None).exists(),
+        timeout=90,
+        describe=lambda: f"{count_states(occurrences_of('crowd', end=end))}",
     )
-    assert Counter({run: sent[run] for run in ids}) == dict.fromkeys(ids, 1)
-    assert took < MAX_DELAY
 
 
+def assert_done_once(cluster: Cluster, ids: set[UUID]) -> None:
+    done = Counter(run for (run,) in cluster.query("SELECT run_id FROM cluster_app_effect"))
+    assert {run: done[run] for run in ids} == dict.fromkeys(ids, 1)
+
+
+@pytest.mark.early
 @pytest.mark.parametrize("cluster", ["own_postgres"], indirect=True)
 @pytest.mark.req("OCC-7")
 @pytest.mark.req("OCC-2")
@@ -130,19 +157,11 @@ def test_database_crashes_during_ticks_only_delay_runs(cluster: Cluster) -> None
     end = timezone.now()
     # The worker starts only now: this test is about the effect of outages on beats.
     cluster.start_worker(concurrency=2, queues=QUEUE)
-    cluster.wait_until(
-        lambda: not occurrences_of("crowd", end=end).filter(finished_at=None).exists(),
-        timeout=90,
-        describe=lambda: f"{count_states(occurrences_of('crowd', end=end))}",
-    )
+    wait_until_finished(cluster, end)
 
     occurrences = occurrences_of("crowd", start=start, end=end)
     assert count_instants(occurrences) == dict.fromkeys(owed_instants(jobs, start, end), 1)
     assert count_states(occurrences) == {"completed": len(owed_instants(jobs, start, end))}
-    ids = set(
-        runs_of("crowd").filter(occurrence__in=occurrences_of("crowd", end=end)).values_list("id", flat=True)
-    )
-    done = Counter(run for (run,) in cluster.query("SELECT run_id FROM cluster_app_effect"))
-    assert {run: done[run] for run in ids} == dict.fromkeys(ids, 1)
+    assert_done_once(cluster, run_ids(None, end))
     assert all(beat.alive for beat in beats)
     assert cluster.log_lines("traceback", "deadlock") == []

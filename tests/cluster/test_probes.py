@@ -53,6 +53,7 @@ class Web:
         )
 
 
+@pytest.mark.alone
 def test_a_frozen_beat_is_reported_within_two_intervals(cluster: Cluster) -> None:
     cluster.start_worker()
     beat, web = cluster.start_beat(), Web(cluster)
@@ -70,6 +71,7 @@ def test_a_frozen_beat_is_reported_within_two_intervals(cluster: Cluster) -> Non
     cluster.wait_until(lambda: web.ready()["ready"], timeout=60, describe=lambda: web.get("/readyz"))
 
 
+@pytest.mark.early
 def test_a_worker_that_answers_pings_but_consumes_nothing_is_not_ready(cluster: Cluster) -> None:
     cluster.start_worker(queues="elsewhere")
     cluster.start_beat()

@@ -37,6 +37,7 @@ def seconds_until(cluster: Cluster, *, planned: bool) -> float:
     return (timezone.now() - since).total_seconds()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("cluster", ["postgres", "sqlite"], indirect=True)
 @pytest.mark.req("OCC-8")
 def test_a_change_by_raw_sql_takes_effect_within_a_second(cluster: Cluster) -> None:

@@ -19,6 +19,7 @@ from tests.cluster.scenarios import (
 pytestmark = [pytest.mark.cluster, pytest.mark.req("EXE-9")]
 
 
+@pytest.mark.alone
 def test_a_stopped_worker_hands_back_running_and_waiting_runs(cluster: Cluster) -> None:
     prepare(cluster)
     first = cluster.start_worker(concurrency=3)

@@ -51,6 +51,7 @@ def prune(cluster: Cluster, instant: datetime) -> None:
     queues.empty(cluster, QUEUE)
 
 
+@pytest.mark.alone
 @pytest.mark.req("OCC-2")
 @pytest.mark.req("OCC-7")
 def test_eight_beats_fire_ten_thousand_instants_of_one_moment_once_each_also_after_pruning(

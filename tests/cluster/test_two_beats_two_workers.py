@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.cluster]
 
 SCHEDULES = {"each-second": "* * * * * *", "fan-out": "*/2 * * * * *", "in-order": "*/3 * * * * *"}
 TASKS = {"each-second": 1, "fan-out": 3, "in-order": 3}
-WINDOW = timedelta(seconds=20)
+WINDOW = timedelta(seconds=12)
 START_TIMEOUT = 60.0
 DRAIN_TIMEOUT = 90.0  # well beyond a lease: runs of a killed process must have been recovered
 

@@ -198,6 +198,7 @@ def test_everything_comes_up_answers_and_is_gone_after_a_sigterm(up: StartUp) ->
     assert running.text.index("stopping beat-1") < running.text.index("stopping broker")
 
 
+@pytest.mark.early
 def test_the_demo_prints_its_login_and_its_jobs_run(up: StartUp, var: Path) -> None:
     running = up("--demo", "--no-flower", "--beats", "1", "--concurrency", "2")
     running.wait_until_ready()
@@ -219,6 +220,7 @@ def test_a_killed_child_is_restarted(up: StartUp) -> None:
     assert running.stop() == 0
 
 
+@pytest.mark.early
 def test_a_child_that_dies_for_good_stops_everything(up: StartUp) -> None:
     # gunicorn refuses this option, each time it is started.
     running = up("--beats", "1", "--concurrency", "1", GUNICORN_CMD_ARGS="--no-such-option")
@@ -279,6 +281,7 @@ def test_an_unreachable_broker_is_one_line_and_nothing_is_made(var: Path) -> Non
     assert not (var / "punctual.sqlite3").exists()
 
 
+@pytest.mark.early
 @pytest.mark.req("OPS-6")
 def test_every_line_of_every_process_is_an_object_when_json_is_asked_for(up: StartUp) -> None:
     running = up("--demo", "--no-flower", "--beats", "1", "--concurrency", "2", LOG_FORMAT="json")

@@ -39,6 +39,7 @@ def make_tasks_short(harness: Harness) -> None:
     harness.sync()
     harness.tick()
     minutes(harness, MIN_CALLS)
+    Pace.objects.update(p95=0.001)  # a busy machine may have interrupted a call for longer
 
 
 def test_first_runs_are_sent_alone_and_short_ones_share_messages_afterwards(harness: Harness) -> None:

@@ -59,7 +59,17 @@ def measure(call: Callable[[], object]) -> Cost:
     return Cost(peak, Occurrence.objects.count())
 
 
-@pytest.mark.parametrize("strategy", ["all", "last", "none", "newest three of two minutes", "compressed"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "all",
+        "last",
+        *(
+            pytest.param(strategy, marks=pytest.mark.soak)  # the same ranges, under another choice
+            for strategy in ("none", "newest three of two minutes", "compressed")
+        ),
+    ],
+)
 def test_a_year_takes_no_more_memory_than_a_month(
     harness: Harness, strategy: str, record_property: Record
 ) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
-from pytest_django.plugin import DjangoDbBlocker
 
 from punctual.jobs.models import Job, JobVersion, Task
 from punctual.occurrences.models import Attempt, Cursor, Occurrence, TaskRun
@@ -19,17 +18,8 @@ Worlds = Callable[..., World]
 ROWS = [TaskState, Roster, Attempt, TaskRun, Occurrence, Cursor, JobVersion, Task, Job]
 
 
-@pytest.fixture
-def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Commit rows so that every thread sees them, like the fixture of pytest-django, but delete only our
-    own rows afterwards: flushing all tables takes half a second per test."""
-    with django_db_blocker.unblock():
-        clear()
-        yield
-        clear()
-
-
 def clear() -> None:
+    """Delete the rows of an example, before the next one of the same test."""
     for model in ROWS:
         model._default_manager.all().delete()
 

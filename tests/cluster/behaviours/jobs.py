@@ -139,6 +139,15 @@ def lasts(ctx: Context) -> None:
 
 
 @behaviours.task
+def until_released(ctx: Context) -> None:
+    """Run until the test writes the note `release`."""
+    note(ctx, "begin")
+    while not count_notes(f"{ctx.job}/release"):
+        time.sleep(0.05)
+    note(ctx, "end")
+
+
+@behaviours.task
 def fails_once(ctx: Context) -> None:
     note(ctx, "begin")
     if ctx.attempt == 0:
