@@ -23,8 +23,8 @@ Which module answers which question
 - `admission/`: which due occurrences start now, which wait, which are skipped?
 - `operator.py`: trigger a job, skip its next occurrence, move one.
 - `outbox.py`: which runs may be sent to the broker, and what do their messages say?
-- `ledger_sql.py`: raw SQL: bulk writes from arrays, the lock of parent rows, pipelined writes.
+- `sql.py`: the raw SQL of this room, for PostgreSQL.
 - `job_port.py`: the functions that `punctual.jobs` calls without importing this room.
 - `database/`: array parameters.
-- `engines/`: claim and ending behind `transitions.py`, one module per kind of database.
+- `engines/`: claim, ending and bulk writes, one module per kind of database.
 """

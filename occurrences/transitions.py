@@ -9,21 +9,19 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Case, F, Model, Value, When
 
-from punctual.jobs.database import is_postgresql
-from punctual.occurrences.engines import portable, postgres
 from punctual.occurrences.engines.contract import (
     ClaimedRun,
     Closing,
     Ended,
-    Engine,
     OccurrenceFacts,
     RunEnd,
     RunFacts,
     Take,
 )
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Attempt, Cause, Occurrence, Resolution, TaskRun
 from punctual.occurrences.states import (
     OCCURRENCE_ACTIVE,
@@ -100,7 +98,7 @@ def close(
 ) -> dict[UUID, bool]:
     """End locked occurrences; return those that were ended, and whether others may wait for their slots."""
     sources = set(states).intersection(*(occurrence_sources(item.outcome) for item in closings))
-    return _engine().close(closings, states=sources, now=now) if closings else {}
+    return engine().close(closings, states=sources, now=now) if closings else {}
 
 
 def note_settle_request(ids: Ids, *, now: datetime) -> int:
@@ -129,29 +127,29 @@ def _end(ids: IdsOrTexts, target: OccurrenceState, *, now: datetime, **columns: 
 
 def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
     """Claim scheduled runs and start their occurrences; with attempts given, begin the run as well."""
-    return _engine().claim(ids, take) if ids else []
+    return engine().claim(ids, take) if ids else []
 
 
 def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
     """End held runs, their attempts, and occurrences without another run. A wrong token changes nothing."""
-    return _engine().end(ends, now=now) if ends else Ended(set(), {})
+    return engine().end(ends, now=now) if ends else Ended(set(), {})
 
 
 def step_due(ids: Collection[UUID]) -> list[UUID]:
     """Those of the occurrences where no released run is open: the next step is due. Writes nothing."""
-    return _engine().step_due(ids) if ids else []
+    return engine().step_due(ids) if ids else []
 
 
 def lock_occurrences(
     ids: Collection[UUID], *, states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE
 ) -> list[OccurrenceFacts]:
     """Lock the occurrences that are in these states, in id order; their jobs are read and not locked."""
-    return _engine().lock_occurrences(ids, states) if ids else []
+    return engine().lock_occurrences(ids, states) if ids else []
 
 
 def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
     """All runs of these occurrences, by occurrence and position."""
-    return _engine().read_runs(occurrences) if occurrences else []
+    return engine().read_runs(occurrences) if occurrences else []
 
 
 def begin(times: Mapping[UUID, datetime], *, token: UUID) -> list[UUID]:
@@ -275,11 +273,6 @@ def end_attempts(
         columns["log"] = _per_row(Attempt, "log", logs, key="run_id")
     rows = Attempt.objects.filter(run__in=runs, state=AttemptState.RUNNING)
     return rows.update(state=state, finished_at=now, **columns)
-
-
-def _engine() -> Engine:
-    """The one place where the kind of database matters."""
-    return postgres if is_postgresql(connection) else portable
 
 
 def _per_row(model: type[Model], column: str, values: Mapping[UUID, Any], key: str = "id") -> Case | F:

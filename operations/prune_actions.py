@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from punctual.jobs.models import Job
+from punctual.occurrences.engines.contract import Cutoff
 from punctual.operations.action import (
     Action,
     Call,
@@ -23,7 +24,7 @@ from punctual.operations.models import AuditedAction
 from punctual.operations.permissions import Permission
 from punctual.recovery.pruning import PruneResult, prune_jobs
 from punctual.recovery.requester import Requester
-from punctual.recovery.retention import JobCutoff, PrunePreview, cutoff_of, job_cutoffs, preview_pruning
+from punctual.recovery.retention import PrunePreview, cutoff_of, job_cutoffs, preview_pruning
 
 MAX_INTERACTIVE = 2_000  # occurrences one request of a page deletes
 JOBS_PER_PAGE, MAX_JOBS = 1_000, 10_000
@@ -54,7 +55,7 @@ def prune_job(
         return None
     details = {"job": job.name, "older_than": cutoff.isoformat()}
     with audited(AuditedAction.PRUNE, requester, now=now, details=details) as entry:
-        return prune_jobs([JobCutoff(job.id, cutoff)], record=entry.add, limit=limit, progress=progress)
+        return prune_jobs([Cutoff(job.id, cutoff)], record=entry.add, limit=limit, progress=progress)
 
 
 def prune_all_jobs(*, requester: Requester, now: datetime, limit: int) -> PruneResult:
@@ -69,7 +70,7 @@ def prune_all_jobs(*, requester: Requester, now: datetime, limit: int) -> PruneR
     return PruneResult(entry.count, more=left)
 
 
-def _pages(now: datetime) -> Iterator[tuple[list[JobCutoff], bool]]:
+def _pages(now: datetime) -> Iterator[tuple[list[Cutoff], bool]]:
     """Read jobs with a retention page by page, and whether there are jobs after each page."""
     rows = Job.objects.order_by("id").only("id", "name", "config")
     for start in range(0, MAX_JOBS, JOBS_PER_PAGE):

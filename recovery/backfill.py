@@ -16,8 +16,8 @@ from punctual.jobs.config.cascade import Config, job_config
 from punctual.jobs.errors import DefinitionError, PunctualError
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job, Origin
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.ids import occurrence_id, repeat_id
-from punctual.occurrences.ledger_sql import lock_parents
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OccurrenceState
@@ -170,7 +170,7 @@ def _create(  # noqa: PLR0913 - facts of one batch
 def _lock_ranges(missing: Sequence[_Missing]) -> dict[datetime, Occurrence]:
     """The ranges that still exist, by instant, locked so that pruning cannot delete them."""
     ids = {item.range.id for item in missing if item.range is not None}
-    locked = lock_parents(ids) if ids else set()
+    locked = engine().lock_parents(ids) if ids else set()
     return {item.at: item.range for item in missing if item.range is not None and item.range.id in locked}
 
 

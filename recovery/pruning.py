@@ -14,7 +14,7 @@ deletes and adds to the job's tallies. A pruned instant is not planned again: th
 
 from collections import Counter as Sums
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -25,13 +25,11 @@ from django.db.models import Count, Sum
 from punctual.jobs.config.cascade import platform
 from punctual.jobs.events import Event, emit
 from punctual.jobs.models import Job
+from punctual.occurrences.engines.contract import FIRST_ID, FIRST_INSTANT, Cutoff
 from punctual.occurrences.models import Attempt, Cause, IdempotencyKey, Occurrence, TaskRun
 from punctual.recovery.models import Counter, Pruned, PruneRound, Tally
 from punctual.recovery.requester import Record, unrecorded
 from punctual.recovery.retention import (
-    FIRST_ID,
-    FIRST_INSTANT,
-    JobCutoff,
     OldRow,
     cutoff_of,
     oldest_rows,
@@ -86,7 +84,7 @@ def _page(position: PruneRound, limit: int) -> tuple[list[Job], UUID | None]:
     return page[:limit], page[limit].id if len(page) > limit else None
 
 
-def _page_cutoffs(page: Sequence[Job], position: PruneRound, now: datetime) -> list[JobCutoff]:
+def _page_cutoffs(page: Sequence[Job], position: PruneRound, now: datetime) -> list[Cutoff]:
     platform_default = "retention" in platform()
     cutoffs = []
     for job in page:
@@ -95,9 +93,9 @@ def _page_cutoffs(page: Sequence[Job], position: PruneRound, now: datetime) -> l
         cutoff = cutoff_of(job, now) if configured else None
         if cutoff is not None and job.id == position.job:
             since, after = position.at or FIRST_INSTANT, position.row or FIRST_ID
-            cutoffs.append(JobCutoff(job.id, cutoff, since=since, after=after))
+            cutoffs.append(Cutoff(job.id, cutoff, since=since, after=after))
         elif cutoff is not None:
-            cutoffs.append(JobCutoff(job.id, cutoff))
+            cutoffs.append(Cutoff(job.id, cutoff))
     return cutoffs
 
 
@@ -122,7 +120,7 @@ class PruneResult:
 
 
 def prune_jobs(
-    jobs: Sequence[JobCutoff],
+    jobs: Sequence[Cutoff],
     *,
     record: Record = unrecorded,
     limit: int | None = None,
@@ -144,11 +142,11 @@ def prune_jobs(
     return PruneResult(total, more=bool(oldest_rows(jobs, 1)))
 
 
-def _after(jobs: Sequence[JobCutoff], row: OldRow) -> list[JobCutoff]:
+def _after(jobs: Sequence[Cutoff], row: OldRow) -> list[Cutoff]:
     """What is left of the jobs after that row."""
     rest = [job for job in jobs if job.job_id >= row.job_id]
     return [
-        replace(job, since=row.scheduled_for, after=row.id) if job.job_id == row.job_id else job
+        job._replace(since=row.scheduled_for, after=row.id) if job.job_id == row.job_id else job
         for job in rest
     ]
 
@@ -156,7 +154,7 @@ def _after(jobs: Sequence[JobCutoff], row: OldRow) -> list[JobCutoff]:
 # -- deletion -------------------------------------------------------------------------------------------
 
 
-def _delete_old(jobs: Iterable[JobCutoff], rows: Sequence[OldRow], *, wait: bool) -> dict[UUID, int]:
+def _delete_old(jobs: Iterable[Cutoff], rows: Sequence[OldRow], *, wait: bool) -> dict[UUID, int]:
     """Delete those of the rows that may go, and return how many by job. Call in a transaction.
 
     `wait`: whether to wait for jobs that another process prunes, or to leave them out.
@@ -190,7 +188,7 @@ def _lock_jobs(jobs: Collection[UUID], *, wait: bool) -> dict[UUID, Pruned]:
 def _lock_occurrences(ids: Collection[UUID], *, wait: bool) -> set[UUID]:
     """Lock the rows that still exist: the previous holder of the job may have deleted some.
 
-    Locked before looking for rows that refer to them: see `punctual.occurrences.ledger_sql`.
+    Locked before looking for rows that refer to them: see `lock_parents` in `punctual.occurrences.engines`.
     """
     rows = Occurrence.objects.filter(id__any=ids).order_by("id").select_for_update(skip_locked=not wait)
     return set(rows.values_list("id", flat=True))

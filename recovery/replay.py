@@ -18,7 +18,7 @@ from django.db.models import Exists, OuterRef
 from punctual.jobs.config.cascade import job_config
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import Job, Origin
-from punctual.occurrences.ledger_sql import lock_parents
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OCCURRENCE_FINAL, OccurrenceState, RunState
@@ -70,7 +70,7 @@ def replay(  # noqa: PLR0913 - one request
 
 def _parents(ids: Collection[UUID], order: Mapping[UUID, int]) -> list[Occurrence]:
     """The occurrences in the given order, locked so that pruning cannot delete them."""
-    rows = Occurrence.objects.filter(id__any=lock_parents(ids)).select_related("job")
+    rows = Occurrence.objects.filter(id__any=engine().lock_parents(ids)).select_related("job")
     return sorted(rows, key=lambda row: order[row.id])
 
 

@@ -6,53 +6,21 @@ looked at once per round and passed, so a step costs no more than its rows and o
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import reduce
-from itertools import groupby
-from operator import attrgetter, or_
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import connection
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 
 from punctual.jobs.config.cascade import job_config
-from punctual.jobs.database import is_postgresql
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.models import Job
+from punctual.occurrences.engines.contract import Cutoff
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
 from punctual.occurrences.states import OCCURRENCE_FINAL
 
 COLUMNS = ("id", "job_id", "scheduled_for", "spans_until", "state", "finished_at", "finalized_at")
-FIRST_INSTANT, FIRST_ID = datetime(1, 1, 2, tzinfo=UTC), UUID(int=0)
-
-# LATERAL: the index is searched once per job, and the statement ends with the last row it may read,
-# whatever the planner estimates about the number of old rows.
-OLDEST = f"""
-SELECT {", ".join(f"old.{name}" for name in COLUMNS)}
-FROM unnest(%s::uuid[], %s::timestamptz[], %s::timestamptz[], %s::uuid[])
-     WITH ORDINALITY AS job (job_id, cutoff, since, after, place)
-CROSS JOIN LATERAL (
-    SELECT {", ".join(COLUMNS)} FROM {Occurrence._meta.db_table}
-    WHERE job_id = job.job_id AND scheduled_for < job.cutoff
-      AND scheduled_for >= job.since AND (scheduled_for, id) > (job.since, job.after)
-    ORDER BY scheduled_for, id LIMIT %s
-) AS old
-ORDER BY job.place, old.scheduled_for, old.id LIMIT %s
-"""  # noqa: S608 - our own constants
-
-
-@dataclass(frozen=True)
-class JobCutoff:
-    """A job and the instant before which its finished occurrences may be deleted.
-
-    `since` and `after` are the instant and the id of the row looked at last.
-    """
-
-    job_id: UUID
-    cutoff: datetime
-    since: datetime = FIRST_INSTANT
-    after: UUID = FIRST_ID
 
 
 class OldRow(NamedTuple):
@@ -83,46 +51,17 @@ def cutoff_of(job: Job, now: datetime) -> datetime | None:
         return None
 
 
-def job_cutoffs(jobs: Iterable[Job], now: datetime) -> list[JobCutoff]:
+def job_cutoffs(jobs: Iterable[Job], now: datetime) -> list[Cutoff]:
     """Cutoffs of those jobs that do not keep everything."""
     cutoffs = ((job, cutoff_of(job, now)) for job in jobs)
-    return [JobCutoff(job.id, cutoff) for job, cutoff in cutoffs if cutoff is not None]
+    return [Cutoff(job.id, cutoff) for job, cutoff in cutoffs if cutoff is not None]
 
 
-def oldest_rows(jobs: Sequence[JobCutoff], limit: int) -> list[OldRow]:
+def oldest_rows(jobs: Sequence[Cutoff], limit: int) -> list[OldRow]:
     """The oldest rows in order of `jobs`, which must be sorted by id, and of the rows' instants."""
     if not jobs:
         return []
-    return _lateral(jobs, limit) if is_postgresql(connection) else _portable(jobs, limit)
-
-
-def _lateral(jobs: Sequence[JobCutoff], limit: int) -> list[OldRow]:
-    arrays = [[getattr(job, name) for job in jobs] for name in ("job_id", "cutoff", "since", "after")]
-    with connection.cursor() as cursor:
-        cursor.execute(OLDEST, [*arrays, limit, limit])
-        return [OldRow(*row) for row in cursor.fetchall()]
-
-
-def _portable(jobs: Sequence[JobCutoff], limit: int) -> list[OldRow]:
-    rows = Occurrence.objects.filter(reduce(or_, _terms(jobs))).order_by("job_id", "scheduled_for", "id")
-    return [OldRow(*row) for row in rows.values_list(*COLUMNS)[:limit]]
-
-
-def _terms(jobs: Sequence[JobCutoff]) -> list[Q]:
-    """One term per cutoff instead of one per job: most jobs have the same retention."""
-    begun = [job for job in jobs if job.since != FIRST_INSTANT]
-    whole = sorted((job for job in jobs if job.since == FIRST_INSTANT), key=attrgetter("cutoff"))
-    return [
-        *(
-            Q(job__any=[job.job_id for job in group], scheduled_for__lt=cutoff)
-            for cutoff, group in groupby(whole, key=attrgetter("cutoff"))
-        ),
-        *(
-            Q(job=job.job_id, scheduled_for__lt=job.cutoff)
-            & (Q(scheduled_for__gt=job.since) | Q(scheduled_for=job.since, id__gt=job.after))
-            for job in begun
-        ),
-    ]
+    return [OldRow(*row) for row in engine().oldest_rows(jobs, COLUMNS, limit)]
 
 
 def with_dead_letters(ids: Iterable[UUID]) -> set[UUID]:
@@ -149,7 +88,7 @@ class PrunePreview:
     last: datetime | None = None
 
 
-def preview_pruning(jobs: Sequence[JobCutoff], limit: int) -> PrunePreview:
+def preview_pruning(jobs: Sequence[Cutoff], limit: int) -> PrunePreview:
     """Look at `limit` rows at most."""
     cutoffs = {job.job_id: job.cutoff for job in jobs}
     rows = oldest_rows(jobs, limit)

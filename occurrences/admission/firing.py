@@ -21,7 +21,7 @@ from punctual.occurrences.admission.opening import open_occurrences
 from punctual.occurrences.admission.overlap import KEEPS_LATEST, REQUESTED_CAUSES
 from punctual.occurrences.admission.pools import free_slots, pools_with_queue
 from punctual.occurrences.admission.selection import Selection, select_due
-from punctual.occurrences.ledger_sql import pipeline
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.outbox import Ready
 from punctual.occurrences.planning.cursors import SeenJob
@@ -67,7 +67,7 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
         facts = Facts(now, selection.steps.keys(), selection.busy, selection.broken, left, free)
         admission = admit(selection.rows, facts)
         _write(admission, now)
-        with pipeline():
+        with engine().pipeline():
             ready = open_occurrences(admission.fire, selection.steps, now=now, bounded=left.keys())
             return _result(selection, admission, ready)  # built while the database writes
 

@@ -18,8 +18,8 @@ from punctual.occurrences import transitions
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.limits import count_starts
 from punctual.occurrences.database.arrays import Ids, IdText
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.ids import run_id
-from punctual.occurrences.ledger_sql import insert_missing
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.outbox import Ready
 
@@ -69,7 +69,7 @@ def open_occurrences(
             rows.append(row)
             if row["available_at"] is not None:
                 ready.append(run)
-    insert_missing(TaskRun, rows)
+    engine().insert_missing(TaskRun, rows)
     if bounded:
         count_starts(occurrence for occurrence in opened if occurrence.job_id in bounded)
     return tuple(ready)

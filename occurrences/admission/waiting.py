@@ -16,7 +16,7 @@ from punctual.occurrences.admission.limits import starts_left_by_job
 from punctual.occurrences.admission.opening import open_occurrences, read_steps
 from punctual.occurrences.admission.pools import estimate_free_slots, free_slots
 from punctual.occurrences.database.arrays import Ids, IdText
-from punctual.occurrences.ledger_sql import pipeline
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
 from punctual.occurrences.states import OccurrenceState, Reason
 
@@ -45,7 +45,7 @@ def admit_waiting(
             transitions.skip(skipped, reason=reason, now=now)
     if admission.miss:
         transitions.miss(admission.miss, reason=Reason.WINDOW, now=now)
-    with pipeline():
+    with engine().pipeline():
         opened = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
     return tuple(UUID(run.run_id) for run in opened)
 

@@ -4,7 +4,5 @@ The ledger works on PostgreSQL and SQLite; differences change only the speed. `p
 which database it is.
 
 - `arrays.py`: the lookup `id__any`, one array parameter instead of a thousand placeholders.
-- `prepared_statements.py`: raw statements that PostgreSQL plans once for each connection.
 - `timestamps.py`: a fast loader for timestamps.
-- `filled.py`: model instances without constructors.
 """

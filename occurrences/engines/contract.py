@@ -1,13 +1,19 @@
 """What goes into a claim and an ending, and what comes out of them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
+
+from django.db.models import Model
 
 from punctual.jobs.config.choices import FailureStrategy
 from punctual.jobs.ids import format_id
 from punctual.occurrences.states import RUN_FINAL, AttemptState, OccurrenceState, RunState
+
+Row = Mapping[str, Any]  # values by attribute name; columns not named have their default
+FIRST_INSTANT, FIRST_ID = datetime(1, 1, 2, tzinfo=UTC), UUID(int=0)
 
 
 class Take(NamedTuple):
@@ -146,6 +152,18 @@ class Ended(NamedTuple):
     closed: dict[UUID, bool]
 
 
+class Cutoff(NamedTuple):
+    """A job and the instant before which its finished occurrences may be deleted.
+
+    `since` and `after` are the instant and the id of the row looked at last.
+    """
+
+    job_id: UUID
+    cutoff: datetime
+    since: datetime = FIRST_INSTANT
+    after: UUID = FIRST_ID
+
+
 class Engine(Protocol):
     """The steps that each engine takes, for any outcome and any number of rows."""
 
@@ -164,3 +182,32 @@ class Engine(Protocol):
     def close(
         self, closings: Sequence[Closing], *, states: Iterable[OccurrenceState], now: datetime
     ) -> dict[UUID, bool]: ...
+
+    def lock_parents(self, ids: Collection[UUID]) -> set[UUID]:
+        """Lock parent occurrences so that pruning cannot delete them; return those that exist.
+
+        Pruning locks occurrences before it looks for rows that refer to them (`punctual.recovery.pruning`).
+        So a parent either exists when a new row refers to it, and stays until that row is visible, or it is
+        gone. Both lock in the order of ids, to avoid a deadlock. Call in a transaction; waits for deletions.
+        """
+
+    def oldest_rows(
+        self, cutoffs: Sequence[Cutoff], columns: tuple[str, ...], limit: int
+    ) -> list[tuple[Any, ...]]:
+        """The oldest occurrences before their cutoffs, in the order of `cutoffs` and of their instants."""
+
+    def pipeline(self) -> AbstractContextManager[None]:
+        """Send statements without waiting for each answer; at the end of the block all have been executed.
+
+        Use inside a transaction, for writes only: a query inside would wait for all statements before it. A
+        statement that failed raises at the end. Without pipelines each statement is waited for.
+        """
+
+    def insert_missing(self, model: type[Model], rows: Iterable[Row]) -> int:
+        """Insert rows that no other process has inserted; return their number (not known in a pipeline).
+
+        Rows are inserted in the order of their ids: unsorted inserts of two processes would deadlock.
+        """
+
+    def update_rows(self, rows: Sequence[Model], *columns: str) -> None:
+        """Write these columns of rows that the transaction has locked."""

@@ -5,23 +5,30 @@ for any other database that Django supports; on SQLite they do nothing.
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from functools import reduce
+from itertools import groupby
+from operator import attrgetter, or_
+from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db import connection, transaction
+from django.db.models import Exists, F, Model, OuterRef, Q
 
 from punctual.occurrences.engines.contract import (
+    FIRST_INSTANT,
     ClaimedRun,
     Closing,
+    Cutoff,
     Ended,
     OccurrenceFacts,
+    Row,
     RunEnd,
     RunFacts,
     Take,
 )
-from punctual.occurrences.ledger_sql import update_rows
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
     OCCURRENCE_ACTIVE,
@@ -32,6 +39,7 @@ from punctual.occurrences.states import (
     RunState,
 )
 
+BATCH = 1000
 RUN_COLUMNS = (
     *("state", "finished_at", "available_at", "dispatched_at", "snoozes", "reason", "error", "fingerprint"),
     *("started_at", "attempts_made", "claim_token", "lease_until"),
@@ -251,3 +259,53 @@ def close(
         )
         is_awaited = bool(closed) and waiting.exists()
         return {row.id: is_awaited for row in closed}
+
+
+def lock_parents(ids: Collection[UUID]) -> set[UUID]:
+    """One writer at a time: no other process can delete now."""
+    return set(Occurrence.objects.filter(id__any=ids).values_list("id", flat=True))
+
+
+def oldest_rows(cutoffs: Sequence[Cutoff], columns: tuple[str, ...], limit: int) -> list[tuple[Any, ...]]:
+    rows = Occurrence.objects.filter(reduce(or_, _terms(cutoffs))).order_by("job_id", "scheduled_for", "id")
+    return list(rows.values_list(*columns)[:limit])
+
+
+def _terms(cutoffs: Sequence[Cutoff]) -> list[Q]:
+    """One term per cutoff instead of one per job: most jobs have the same retention."""
+    begun = [item for item in cutoffs if item.since != FIRST_INSTANT]
+    whole = sorted((item for item in cutoffs if item.since == FIRST_INSTANT), key=attrgetter("cutoff"))
+    return [
+        *(
+            Q(job__any=[item.job_id for item in group], scheduled_for__lt=cutoff)
+            for cutoff, group in groupby(whole, key=attrgetter("cutoff"))
+        ),
+        *(
+            Q(job=item.job_id, scheduled_for__lt=item.cutoff)
+            & (Q(scheduled_for__gt=item.since) | Q(scheduled_for=item.since, id__gt=item.after))
+            for item in begun
+        ),
+    ]
+
+
+@contextmanager
+def pipeline() -> Iterator[None]:
+    yield
+
+
+def insert_missing(model: type[Model], rows: Iterable[Row]) -> int:
+    ordered = sorted(rows, key=lambda row: str(row["id"]))
+    instances = [model(**{key: row[key] for key in row if key != "_state"}) for row in ordered]
+    connection.ensure_connection()
+    before = connection.connection.total_changes  # counted by SQLite
+    model._default_manager.bulk_create(instances, ignore_conflicts=True, batch_size=BATCH)  # noqa: SLF001 - documented by Django
+    return int(connection.connection.total_changes - before)
+
+
+def update_rows(rows: Sequence[Model], *columns: str) -> None:
+    """INSERT … ON CONFLICT UPDATE of existing rows: one plain statement, where bulk_update would build a CASE
+    of hundreds of branches for each column."""
+    if rows:
+        model: Any = type(rows[0])
+        key = [model._meta.pk.name]
+        model.objects.bulk_create(rows, update_conflicts=True, unique_fields=key, update_fields=columns)

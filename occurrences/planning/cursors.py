@@ -1,20 +1,19 @@
-"""Read cursors together with the columns of their jobs that planning needs.
-
-A beat plans a thousand jobs at a time, so the model instances are built without their constructors.
-"""
+"""Read cursors together with the columns of their jobs that planning needs."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
 from punctual.jobs.models import Job
 from punctual.occurrences.database.arrays import Ids, IdText
-from punctual.occurrences.database.filled import filled
 from punctual.occurrences.models import Cursor, CursorQuerySet
 
 JOB_COLUMNS = (
@@ -74,11 +73,21 @@ def job_columns(path: str = "") -> list[Any]:
 
 def build_job(id_: str, row: Sequence[Any]) -> Job:
     """A job from its id and `job_columns`."""
-    job = filled(Job, JOB_FIELDS, (UUID(id_), *row))
+    job: Job = _builder(Job, JOB_FIELDS)((UUID(id_), *row))
     text: Any = job.config
     job.config = {} if text == "{}" else json.loads(text)
     return job
 
 
 def _build_cursor(job: Job, row: Sequence[Any]) -> Cursor:
-    return filled(Cursor, CURSOR_FIELDS, (job.id, *row[1:]), {"job": job})
+    cursor: Cursor = _builder(Cursor, CURSOR_FIELDS)((job.id, *row[1:]))
+    cursor.job = job
+    return cursor
+
+
+@cache
+def _builder(model: Any, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+    """Build an instance from the values of these columns; Django reads others when they are accessed."""
+    ordered = [field.attname for field in model._meta.concrete_fields if field.attname in names]
+    in_order = itemgetter(*(names.index(name) for name in ordered))
+    return lambda row: model.from_db(DEFAULT_DB_ALIAS, ordered, in_order(row))

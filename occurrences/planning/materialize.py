@@ -21,7 +21,8 @@ from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.limits import starts_left
-from punctual.occurrences.ledger_sql import Row, pipeline, update_rows
+from punctual.occurrences.engines.contract import Row
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.cursors import SeenJob, lock_cursors
 from punctual.occurrences.planning.downtime import LateInstants, read_late_instants
@@ -79,7 +80,7 @@ def _plan(cursors: list[Cursor], now: datetime, *, closing: bool = False) -> Pla
     ends = last_ends(cursors)
     config_of = _cached_job_config()
     rows = [row for cursor in cursors for row in _advance(cursor, now, late, ends, config_of)]
-    with pipeline():
+    with engine().pipeline():
         create_missing(rows)
         write_cursors(cursors)
     _end_older(late)
@@ -91,7 +92,7 @@ def _plan(cursors: list[Cursor], now: datetime, *, closing: bool = False) -> Pla
 
 def write_cursors(cursors: list[Cursor]) -> None:
     """Write the columns that planning changes; the caller holds the rows."""
-    update_rows(cursors, "settled_until", "planned_until", "plan_at", "problem")
+    engine().update_rows(cursors, "settled_until", "planned_until", "plan_at", "problem")
 
 
 def _delete_outdated(cursors: Iterable[Cursor]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 from punctual.jobs.config.cascade import Config
 from punctual.jobs.config.choices import Overlap
 from punctual.jobs.models import Job, Origin
+from punctual.occurrences.engines.contract import Row
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.ids import occurrence_id
-from punctual.occurrences.ledger_sql import Row, insert_missing
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.planning.start_time import choose
 from punctual.occurrences.planning.stretches import Stretch
@@ -18,7 +19,8 @@ from punctual.schedules import Schedule
 
 def create_missing(rows: Iterable[Occurrence | Row]) -> int:
     """Insert the rows that no other process has inserted, and return their number."""
-    return insert_missing(Occurrence, (vars(row) if isinstance(row, Occurrence) else row for row in rows))
+    columns = (vars(row) if isinstance(row, Occurrence) else row for row in rows)
+    return engine().insert_missing(Occurrence, columns)
 
 
 def is_plannable(job: Job) -> bool:

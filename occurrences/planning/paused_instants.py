@@ -12,8 +12,8 @@ from typing import NamedTuple
 from punctual.jobs.config.cascade import Config, job_config
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.ids import occurrence_id, repeat_id
-from punctual.occurrences.ledger_sql import lock_parents
 from punctual.occurrences.models import Cause, Occurrence
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OccurrenceState, Reason
@@ -53,7 +53,7 @@ def _lock_skipped(job: Job, since: datetime) -> list[Occurrence]:
         job=job, state=OccurrenceState.SKIPPED, reason=Reason.PAUSED, finished_at__gte=since
     )
     rows = list(skipped.order_by("-scheduled_for")[:MAX_REPEATED])[::-1]
-    locked = lock_parents([row.id for row in rows])
+    locked = engine().lock_parents([row.id for row in rows])
     return [row for row in rows if row.id in locked]
 
 

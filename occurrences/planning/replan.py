@@ -16,8 +16,8 @@ from punctual.jobs.ids import job_id
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
 from punctual.jobs.store.update_policy import PendingDiff, Update, UpdatePolicy
+from punctual.occurrences.engines.contract import Row
 from punctual.occurrences.ids import occurrence_id
-from punctual.occurrences.ledger_sql import Row
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.materialize import write_cursors
 from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row

@@ -15,13 +15,14 @@ from punctual.commands.verb import Answer, Options, Row, Verb
 from punctual.jobs import control
 from punctual.jobs.clock import database_now
 from punctual.jobs.models import Job
+from punctual.occurrences.engines.contract import Cutoff
 from punctual.operations import sweep_runner
 from punctual.operations.audit import Entry, audited
 from punctual.operations.models import AuditedAction
 from punctual.operations.range_actions import backfill_job
 from punctual.operations.sweep_runner import Sweep, run_sweep
 from punctual.recovery.pruning import prune_jobs
-from punctual.recovery.retention import JobCutoff, cutoff_of, prunable
+from punctual.recovery.retention import cutoff_of, prunable
 from punctual.recovery.time_range import TimeRange
 
 
@@ -74,7 +75,7 @@ def _prune_each(
             count = prunable(job, cutoff).count()
             if count and not dry_run:
                 bar = Progress(sys.stderr, count, job.name)
-                count = prune_jobs([JobCutoff(job.id, cutoff)], record=entry.add, progress=bar).pruned
+                count = prune_jobs([Cutoff(job.id, cutoff)], record=entry.add, progress=bar).pruned
             if count:
                 yield {"job": job.name, "older_than": cutoff.isoformat(), "occurrences": count}
 

@@ -1,7 +1,8 @@
 """Only occurrences/transitions.py changes a state; other modules may insert rows, and read.
 
-It sends claims and endings through an engine of `occurrences/engines`, which no other module may import.
-tests/occurrences/engines/test_moves.py holds the engines to the tables of moves.
+It sends claims and endings through an engine of `occurrences/engines`; other modules may use an engine for
+bulk inserts, locks and questions only. The engines are held to the tables of moves by
+tests/occurrences/engines/test_moves.py.
 """
 
 import ast
@@ -13,16 +14,20 @@ import pytest
 from tests.architecture.source import Module, called_name, module, modules, texts
 
 WRITER = "occurrences/transitions.py"
-ENGINES = {"occurrences/engines/portable.py", "occurrences/engines/postgres.py"}
+ENGINES = {"occurrences/engines/portable.py", "occurrences/engines/postgresql.py"}
+CHOICE = "occurrences/engines/current.py"
+STATEMENTS = "occurrences/sql.py"
+STATE_STEPS = {"claim", "end", "close"}  # of an engine
 PACKAGE = "punctual.occurrences.engines"
 CONTRACT = f"{PACKAGE}.contract"
 VALUES = {
-    *("ClaimedRun", "Closing", "Ended", "OccurrenceFacts", "RunEnd", "RunFacts", "Take"),
+    *("ClaimedRun", "Closing", "Cutoff", "Ended", "OccurrenceFacts", "RunEnd", "RunFacts", "Take"),
     "Engine",  # a protocol: it has no code
 }
+CONSTANTS = {"Row", "FIRST_ID", "FIRST_INSTANT"}
 UPDATES = {
     *("update", "aupdate", "bulk_update", "abulk_update", "update_or_create", "aupdate_or_create"),
-    *("save", "asave", "setattr"),
+    *("save", "asave", "setattr", "update_rows"),
 }
 RAW_UPDATE = re.compile(r'\bUPDATE\b.+?\bSET\b(?:(?!\bWHERE\b).)*?\bstate"?\s*=', re.DOTALL)
 
@@ -54,7 +59,10 @@ def names_state(call: ast.Call) -> bool:
 @pytest.mark.req("OCC-3")
 def test_no_other_module_writes_a_state() -> None:
     found = [
-        place for module in modules() if module.path not in {WRITER, *ENGINES} for place in writes(module)
+        place
+        for module in modules()
+        if module.path not in {WRITER, STATEMENTS, *ENGINES}
+        for place in writes(module)
     ]
     assert found == []
 
@@ -81,16 +89,42 @@ def absolute_origin(module: Module, node: ast.ImportFrom) -> str:
 
 
 def is_value(name: str) -> bool:
-    return name.rpartition(".")[0] == CONTRACT and name.rpartition(".")[2] in VALUES
+    return name.rpartition(".")[0] == CONTRACT and name.rpartition(".")[2] in {*VALUES, *CONSTANTS}
+
+
+def is_state_step(node: ast.AST) -> bool:
+    """`engine().end(...)`"""
+    match node:
+        case ast.Attribute(attr=name, value=ast.Call(func=ast.Name(id="engine"))):
+            return name in STATE_STEPS
+    return False
 
 
 @pytest.mark.req("OCC-3")
-def test_engines_are_called_by_the_one_writer_only() -> None:
-    """Other modules may import the values that go in and come out."""
+def test_steps_that_write_a_state_are_called_by_the_one_writer_only() -> None:
+    found = {module.path for module in modules() for node in ast.walk(module.tree) if is_state_step(node)}
+    assert found == {WRITER}
+
+
+@pytest.mark.req("OCC-3")
+def test_engines_and_their_statements_are_imported_where_they_are_chosen_only() -> None:
     found = [
-        (module.path, name) for module in modules() for name in engine_imports(module) if not is_value(name)
+        (module.path, name)
+        for module in modules()
+        for name in engine_imports(module)
+        if not (is_value(name) or name == f"{PACKAGE}.current.engine")
     ]
-    assert found == [(WRITER, f"{PACKAGE}.portable"), (WRITER, f"{PACKAGE}.postgres")]
+    assert found == [(CHOICE, f"{PACKAGE}.portable"), (CHOICE, f"{PACKAGE}.postgresql")]
+    senders = {
+        module.path
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if f"{node.module}.{name.name}" == "punctual.occurrences.sql"
+        or node.module == "punctual.occurrences.sql"
+    }
+    assert senders == {"occurrences/engines/postgresql.py"}
 
 
 def test_the_contract_of_the_engines_has_nothing_but_values() -> None:
@@ -104,8 +138,8 @@ def test_the_contract_of_the_engines_has_nothing_but_values() -> None:
 @pytest.mark.parametrize(
     ("code", "name"),
     [
-        ("from punctual.occurrences.engines import postgres", "postgres"),
-        ("from punctual.occurrences.engines.postgres import end", "postgres.end"),
+        ("from punctual.occurrences.engines import postgresql", "postgresql"),
+        ("from punctual.occurrences.engines.postgresql import end", "postgresql.end"),
         ("import punctual.occurrences.engines.portable as engine", "portable"),
         ("from .engines import portable", "portable"),
         ("from .engines.portable import claim", "portable.claim"),

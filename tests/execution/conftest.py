@@ -13,7 +13,7 @@ from kombu import pools
 from punctual.execution.broker import redis
 from punctual.jobs.declaration.registry import Registry, registry
 from punctual.jobs.models import Job, Task
-from punctual.occurrences.engines import postgres
+from punctual.occurrences import sql
 from tests.harness import Harness
 from tests.occurrences.factories import a_job, a_task, saved
 
@@ -112,11 +112,11 @@ def forget_connections(app: Any) -> None:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements of PostgreSQL's engine, which Django does not see."""
     statements: list[str] = []
-    fetch_rows = postgres.fetch_rows
+    fetch_rows = sql.fetch_rows
 
-    def counted(sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        statements.append(sql)
-        return fetch_rows(sql, parameters)
+    def counted(statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        statements.append(statement)
+        return fetch_rows(statement, parameters)
 
-    monkeypatch.setattr(postgres, "fetch_rows", counted)
+    monkeypatch.setattr(sql, "fetch_rows", counted)
     return statements

@@ -10,6 +10,7 @@ from django.core.management import call_command
 
 from punctual import Context, Job, Retry
 from punctual.jobs import control
+from punctual.occurrences.engines.contract import Cutoff
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.operations.models import Audit
 from punctual.operations.prune_actions import prune_job
@@ -18,7 +19,7 @@ from punctual.recovery.models import PruneRound, Tally
 from punctual.recovery.pruning import PruneResult
 from punctual.recovery.replay import replay
 from punctual.recovery.requester import Requester
-from punctual.recovery.retention import JobCutoff, cutoff_of, preview_pruning, prunable
+from punctual.recovery.retention import cutoff_of, preview_pruning, prunable
 from punctual.recovery.verification.verify import verify
 from tests.harness import Harness
 
@@ -73,7 +74,7 @@ def test_each_job_keeps_occurrences_for_its_retention(jobs: Harness) -> None:
     assert prune_now("long", jobs.now) == PruneResult(0)
     cutoff = jobs.now - timedelta(minutes=3)
     assert prunable(control.get_job("short"), cutoff).count() == 2
-    assert preview_pruning([JobCutoff(control.get_job("short").id, cutoff)], 100).count == 2
+    assert preview_pruning([Cutoff(control.get_job("short").id, cutoff)], 100).count == 2
     assert cutoff_of(control.get_job("short"), jobs.now) == cutoff
     assert prune_now("short", jobs.now) == PruneResult(2)
     after = {name: len(jobs.finished(name)) for name in before}

@@ -16,12 +16,13 @@ from punctual.jobs.declaration.sync import sync
 from punctual.jobs.models import Job
 from punctual.occurrences.admission.firing import fire_due
 from punctual.occurrences.admission.waiting import SPARE_CANDIDATES, admit_waiting
+from punctual.occurrences.engines.contract import Cutoff
 from punctual.occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from punctual.occurrences.planning.materialize import plan_due
 from punctual.occurrences.states import OccurrenceState, Reason, RunState
 from punctual.recovery.catchup import catch_up
 from punctual.recovery.pruning import prune_step
-from punctual.recovery.retention import JobCutoff, oldest_rows
+from punctual.recovery.retention import oldest_rows
 from punctual.recovery.sweeper.retries import release_due_retries
 from punctual.recovery.sweeper.sweep import run_once as sweep
 from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, saved
@@ -140,7 +141,7 @@ def test_pruning_reads_the_oldest_rows_of_each_job_by_index_and_no_row_it_keeps(
 ) -> None:
     Job.objects.update(config={"retention": "20h"})
     assert full_scans(lambda: prune_step(NOW, rows=50)) == {}
-    jobs = sorted((JobCutoff(job.id, NOW - 20 * HOUR) for job in ledger), key=attrgetter("job_id"))
+    jobs = sorted((Cutoff(job.id, NOW - 20 * HOUR) for job in ledger), key=attrgetter("job_id"))
     with CaptureQueriesContext(connection) as queries:
         assert len(oldest_rows(jobs, 50)) == 50
     assert "using occurrence_history" in explain(queries[0]["sql"])

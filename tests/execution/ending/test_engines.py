@@ -20,7 +20,7 @@ from punctual.execution.worker.claim import FORESEEN, Claim, begin, claim, recor
 from punctual.jobs.declaration.registry import Registry
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
-from punctual.occurrences.engines import portable, postgres
+from punctual.occurrences.engines import portable, postgresql
 from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
@@ -61,9 +61,9 @@ def ledger() -> list[dict[str, Any]]:
 def both(act: Callable[[], object]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows after the steps through the ORM, and after the same steps in single statements."""
     found = []
-    for engine in (portable, postgres):
+    for engine in (portable, postgresql):
         with pytest.MonkeyPatch.context() as patch, rolled_back():
-            patch.setattr(transitions, "_engine", lambda engine=engine: engine)
+            patch.setattr(transitions, "engine", lambda engine=engine: engine)
             act()
             found.append(ledger())
     return found[0], found[1]

@@ -26,8 +26,8 @@ from punctual.execution.worker.database_session import PREPARE_THRESHOLD
 from punctual.execution.worker.work import work
 from punctual.jobs.declaration.registry import Registry, TaskFunction
 from punctual.jobs.models import Job, Task
-from punctual.occurrences.engines.postgres import fetch_rows
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.sql import fetch_rows
 from punctual.occurrences.states import OccurrenceState
 from tests.execution.conftest import NOW
 from tests.harness import Harness

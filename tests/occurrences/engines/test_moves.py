@@ -11,7 +11,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from punctual.jobs.models import Job, Task
-from punctual.occurrences.engines import portable, postgres
+from punctual.occurrences.engines import portable, postgresql
 from punctual.occurrences.engines.contract import Closing, Engine, RunEnd, Take
 from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
@@ -58,7 +58,7 @@ engines = pytest.mark.parametrize(
     "engine",
     [
         pytest.param(portable, id="portable"),
-        pytest.param(postgres, id="postgres", marks=pytest.mark.postgres),
+        pytest.param(postgresql, id="postgresql", marks=pytest.mark.postgres),
     ],
 )
 # PostgreSQL has one statement for a single row, and another one for several.

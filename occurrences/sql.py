@@ -1,38 +1,62 @@
-"""Claim and end runs on PostgreSQL: one statement a step, whatever the outcome, for one run or for fifty.
+"""The raw SQL of this room, for PostgreSQL: claim and ending, bulk writes from arrays, and a few locks.
+
+`punctual.occurrences.engines.postgresql` supplies the parameters. Only names of our own tables and columns
+and our own constants are formatted into statements; every value is a parameter.
 
 Within a statement PostgreSQL decides the order of its parts, except where one part reads from another: so
 every part that locks a run reads from the part that locks its occurrence first.
 
 A run with neighbours ends under a lock of its occurrence that its neighbours share, so they need not wait for
 each other. No statement can tell whether it was the last to end: a statement sees the rows as they were when
-it began. Its worker therefore asks again after the commit (`step_due`). Of two runs that are last, the one
-that committed later sees the other.
+it began. Its worker therefore asks again after the commit (STEP_DUE). Of two runs that are last, the one that
+committed later sees the other.
 """
 
-# ruff: noqa: S608 - statements are built from our own constants; every value is a parameter
-import json
-from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
-from functools import cache, lru_cache
+# ruff: noqa: S608 - see above
+from collections.abc import Iterable, Sequence
+from functools import cache
 from threading import local
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 
-from punctual.occurrences.engines.contract import (
-    ClaimedRun,
-    Closing,
-    Ended,
-    OccurrenceFacts,
-    RunEnd,
-    RunFacts,
-    Take,
-)
-from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, RUN_OPEN, OccurrenceState
+from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, RUN_OPEN
 
 if TYPE_CHECKING:
     from psycopg import Cursor
+
+# -- sending ----------------------------------------------------------------------------------------------
+
+_thread = local()
+
+
+def fetch_rows(sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
+        return _cursor().execute(sql, parameters).fetchall()
+
+
+def _cursor() -> "Cursor[tuple[Any, ...]]":
+    """A cursor with parameters bound by the server; Django's sends them inside the text, so that PostgreSQL
+    plans every call anew. Kept with its connection: creating one takes as long as the rest of a call."""
+    wrapper: Any = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up at each access
+    wrapper.validate_no_broken_transaction()
+    wrapper.close_if_health_check_failed()
+    wrapper.ensure_connection()
+    if getattr(_thread, "connection", None) is not wrapper.connection:
+        from psycopg import Cursor  # noqa: PLC0415 - missing in a SQLite installation
+        from psycopg.rows import tuple_row  # noqa: PLC0415
+
+        _thread.connection = wrapper.connection
+        _thread.cursor = Cursor(wrapper.connection, row_factory=tuple_row)
+    cursor: Cursor[tuple[Any, ...]] = _thread.cursor
+    return cursor
+
+
+def execute(sql: str, parameters: Sequence[Any]) -> int:
+    """Through Django's cursor, for statements whose text differs from call to call; return the row count."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return int(cursor.rowcount)
 
 
 def _in(states: Iterable[str]) -> str:
@@ -57,7 +81,7 @@ OCCURRENCE = (
 
 
 @cache
-def _claim(*, many: bool) -> str:
+def claim(*, many: bool) -> str:
     """scheduled → claimed → running with its attempt, or scheduled → claimed; their occurrences → running.
 
     A run that another worker takes at the same moment drops out by its guard, which sees the row as it is
@@ -119,35 +143,6 @@ def _claim(*, many: bool) -> str:
     """
 
 
-def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
-    many = len(ids) > 1
-    parameters = {
-        **take._asdict(),
-        "ids": _array(ids) if many else ids[0],
-        "begin": len(take.attempts),
-        "attempts": _array(take.attempts),
-    }
-    return [_claimed_run(row) for row in fetch_rows(_claim(many=many), parameters)]
-
-
-def _claimed_run(row: tuple[Any, ...]) -> ClaimedRun:
-    args, covers, metadata, first, alone = row[22:]
-    return ClaimedRun._make(
-        (
-            *row[:6],
-            _shared(row[6]),
-            *row[7:11],
-            _occurrence_facts(row[11:20]),
-            *row[20:22],
-            _own(args),
-            _own(covers),
-            _own(metadata),
-            first,
-            alone,
-        )
-    )
-
-
 # -- ending -----------------------------------------------------------------------------------------------
 
 TYPES = {
@@ -197,7 +192,7 @@ WAITING = """(
 
 
 @cache
-def _end(*, many: bool) -> str:
+def end(*, many: bool) -> str:
     """claimed, running → any other state, with its attempt; an occurrence with no other run → final."""
     return f"""
     WITH given AS {_given(many=many)}, locked AS MATERIALIZED (
@@ -249,18 +244,6 @@ def _end(*, many: bool) -> str:
     """
 
 
-def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
-    many = len(ends) > 1
-    parameters = _columns(ends) if many else ends[0]._asdict()
-    rows = fetch_rows(_end(many=many), {**parameters, "now": now})
-    return Ended({run for run, _, _ in rows}, {id_: waiting for _, id_, waiting in rows if id_})
-
-
-def _columns(ends: Sequence[RunEnd]) -> dict[str, str]:
-    columns = zip(TYPES, zip(*ends, strict=True), strict=True)
-    return {name: _array(map(_element, values)) for name, values in columns}
-
-
 # -- occurrences ------------------------------------------------------------------------------------------
 
 # The members of a fan-out end about in their order: an open one is found soonest from the last backwards.
@@ -307,81 +290,45 @@ CLOSE = f"""
     """
 
 
-def step_due(ids: Collection[UUID]) -> list[UUID]:
-    return [id_ for (id_,) in fetch_rows(STEP_DUE, {"ids": _array(ids)})]
+# The lock that a foreign key takes at the commit, taken before the insert: it conflicts with deleting only.
+# Django's ORM cannot request it.
+LOCK_PARENTS = """
+    SELECT id FROM punctual_occurrence WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR KEY SHARE
+    """
 
 
-def lock_occurrences(ids: Collection[UUID], states: Iterable[OccurrenceState]) -> list[OccurrenceFacts]:
-    rows = fetch_rows(LOCK, {"ids": _array(ids), "states": _array(states)})
-    return [_occurrence_facts(row) for row in rows]
+@cache
+def oldest(columns: tuple[str, ...]) -> str:
+    """LATERAL: the index is searched once per job, and the statement ends with the last row it may read,
+    whatever the planner estimates about the number of old rows."""
+    return f"""
+    SELECT {", ".join(f"old.{name}" for name in columns)}
+    FROM unnest(%(jobs)s::uuid[], %(cutoffs)s::timestamptz[], %(since)s::timestamptz[], %(after)s::uuid[])
+         WITH ORDINALITY AS job (job_id, cutoff, since, after, place)
+    CROSS JOIN LATERAL (
+        SELECT {", ".join(columns)} FROM punctual_occurrence
+        WHERE job_id = job.job_id AND scheduled_for < job.cutoff
+          AND scheduled_for >= job.since AND (scheduled_for, id) > (job.since, job.after)
+        ORDER BY scheduled_for, id LIMIT %(limit)s
+    ) AS old
+    ORDER BY job.place, old.scheduled_for, old.id LIMIT %(limit)s
+    """
 
 
-def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
-    rows = fetch_rows(RUNS, {"ids": _array(occurrences)})
-    return [RunFacts._make((*row[:6], _shared(row[6]), *row[7:])) for row in rows]
+# -- bulk writes ------------------------------------------------------------------------------------------
 
 
-def close(
-    closings: Sequence[Closing], *, states: Iterable[OccurrenceState], now: datetime
-) -> dict[UUID, bool]:
-    columns = zip(Closing._fields, zip(*closings, strict=True), strict=True)
-    arrays = {name: _array(map(_element, values)) for name, values in columns}
-    return dict(fetch_rows(CLOSE, {**arrays, "states": _array(states), "now": now}))
+def insert_missing(table: str, names: Iterable[str], columns: Iterable[str], source: str) -> str:
+    insert = f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(columns)} FROM {source}"
+    return f"{insert} ON CONFLICT DO NOTHING"
 
 
-# -- parameters and rows ----------------------------------------------------------------------------------
+def update_by_key(table: str, key: str, names: Iterable[str], source: str) -> str:
+    changes = ", ".join(f"{name} = source.{name}" for name in names)
+    return f"UPDATE {table} SET {changes} FROM {source} WHERE {table}.{key} = source.{key}"
 
 
-def _array(elements: Iterable[object]) -> str:
-    """PostgreSQL's text of an array; the elements are ids, or quoted by `_element`."""
-    return "{" + ",".join(map(str, elements)) + "}"
-
-
-def _element(value: object) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case bool() | int() | UUID():
-            return str(value)
-    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _occurrence_facts(row: tuple[Any, ...]) -> OccurrenceFacts:
-    *facts, config, started_at = row
-    return OccurrenceFacts._make((*facts, _shared(config), started_at))
-
-
-@lru_cache(maxsize=1024)
-def _shared(document: str) -> Any:
-    """Configurations are never changed in memory, and most of a batch are the same few."""
-    return json.loads(document)
-
-
-def _own(document: str | None) -> Any:
-    """A function may change what it is given."""
-    return None if document is None else json.loads(document)
-
-
-_thread = local()
-
-
-def fetch_rows(sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-    with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
-        return _cursor().execute(sql, parameters).fetchall()
-
-
-def _cursor() -> "Cursor[tuple[Any, ...]]":
-    """A cursor with parameters bound by the server; Django's sends them inside the text, so that PostgreSQL
-    plans every call anew. Kept with its connection: creating one takes as long as the rest of a call."""
-    wrapper: Any = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up at each access
-    wrapper.validate_no_broken_transaction()
-    wrapper.close_if_health_check_failed()
-    wrapper.ensure_connection()
-    if getattr(_thread, "connection", None) is not wrapper.connection:
-        from psycopg import Cursor  # noqa: PLC0415 - missing in a SQLite installation
-        from psycopg.rows import tuple_row  # noqa: PLC0415
-
-        _thread.connection = wrapper.connection
-        _thread.cursor = Cursor(wrapper.connection, row_factory=tuple_row)
-    cursor: Cursor[tuple[Any, ...]] = _thread.cursor
-    return cursor
+def source_of(names: Iterable[str], types: Iterable[str]) -> str:
+    """Rows as a FROM clause: one array parameter for each column."""
+    arrays = ", ".join(f"%s::{type_}[]" for type_ in types)
+    return f"unnest({arrays}) AS source ({', '.join(names)})"

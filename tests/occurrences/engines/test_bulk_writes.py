@@ -7,7 +7,7 @@ from django.db import DatabaseError, DataError, IntegrityError, connection, tran
 from django.test.utils import CaptureQueriesContext
 
 from punctual.jobs.models import Job
-from punctual.occurrences.ledger_sql import insert_missing, lock_parents, pipeline, update_rows
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cursor, Occurrence, Pool
 from tests.occurrences.factories import a_job, an_occurrence, columns_of, saved
 
@@ -40,7 +40,7 @@ def test_rows_written_together_are_the_rows_the_orm_would_have_written(job: Job)
         saved(row)
     expected = [columns_of(Occurrence, row.id) for row in made]
     Occurrence.objects.all().delete()
-    insert_missing(Occurrence, map(vars, reversed(made)))
+    engine().insert_missing(Occurrence, map(vars, reversed(made)))
     assert [columns_of(Occurrence, row.id) for row in made] == expected
 
 
@@ -48,7 +48,7 @@ def test_rows_written_together_are_the_rows_the_orm_would_have_written(job: Job)
 def test_rows_inserted_by_another_process_stay_as_they_are(job: Job) -> None:
     first, second = rows_of(job)[:2]
     saved(an_occurrence(job, NOW, reason="theirs"))
-    insert_missing(Occurrence, [vars(first), vars(second)])
+    engine().insert_missing(Occurrence, [vars(first), vars(second)])
     reasons = Occurrence.objects.order_by("scheduled_for").values_list("reason", flat=True)
     assert list(reasons) == ["theirs", "NULL"]
 
@@ -57,7 +57,7 @@ def test_columns_a_row_does_not_name_have_their_default(job: Job) -> None:
     named = {"id", "job_id", "job_version", "scheduled_for", "run_at", "exclusive", "created_at"}
     plain = {name: value for name, value in vars(rows_of(job)[0]).items() if name in named}
     other = vars(an_occurrence(job, NOW + SECOND, reason="known"))
-    insert_missing(Occurrence, [plain | {"execution_timeout": SECOND}, other])
+    engine().insert_missing(Occurrence, [plain | {"execution_timeout": SECOND}, other])
     first, second = Occurrence.objects.order_by("scheduled_for")
     assert (first.state, first.reason, first.args, first.parent_id) == ("pending", "", {}, None)
     assert (second.reason, second.execution_timeout) == ("known", timedelta(hours=1))
@@ -67,13 +67,13 @@ def test_columns_a_row_does_not_name_have_their_default(job: Job) -> None:
 def test_a_text_that_is_too_long_is_refused_and_not_cut(job: Job) -> None:
     long, short = an_occurrence(job, NOW, reason="x" * 201), an_occurrence(job, NOW + SECOND)
     with pytest.raises(DataError), transaction.atomic():
-        insert_missing(Occurrence, [vars(long), vars(short)])
+        engine().insert_missing(Occurrence, [vars(long), vars(short)])
 
 
 def test_no_rows_send_no_statement() -> None:
     with CaptureQueriesContext(connection) as queries:
-        insert_missing(Occurrence, [])
-        update_rows([])
+        engine().insert_missing(Occurrence, [])
+        engine().update_rows([])
     assert len(queries) == 0
 
 
@@ -84,7 +84,7 @@ def test_an_update_of_many_writes_the_named_columns_of_each_and_no_other() -> No
         cursor.plan_at = NOW + number * SECOND if number else None
         cursor.problem, cursor.starts = f'"{number}"\\', 99
     with CaptureQueriesContext(connection) as queries:
-        update_rows(held, "plan_at", "problem")
+        engine().update_rows(held, "plan_at", "problem")
     assert len(queries) == 1
     found = Cursor.objects.order_by("job__name").values_list("plan_at", "problem", "starts", "job_id")
     assert list(found) == [
@@ -97,19 +97,19 @@ def test_an_update_of_many_writes_the_named_columns_of_each_and_no_other() -> No
 @pytest.mark.req("REC-6")
 def test_parents_that_exist_are_returned(job: Job) -> None:
     rows = [saved(row) for row in rows_of(job)[:2]]
-    assert lock_parents([*(row.id for row in rows), uuid4()]) == {row.id for row in rows}
+    assert engine().lock_parents([*(row.id for row in rows), uuid4()]) == {row.id for row in rows}
 
 
 @pytest.mark.req("OCC-7")
 def test_all_statements_are_executed_at_the_end_of_a_pipeline() -> None:
-    with transaction.atomic(), pipeline():
+    with transaction.atomic(), engine().pipeline():
         Pool.objects.bulk_create([Pool(name="a", size=1)])
         Pool.objects.filter(name="a").update(size=2)
     assert Pool.objects.get().size == 2
 
 
 def resize_and_create_again() -> None:
-    with transaction.atomic(), pipeline():
+    with transaction.atomic(), engine().pipeline():
         Pool.objects.filter(name="a").update(size=2)
         Pool.objects.bulk_create([Pool(name="a", size=1)])
 
@@ -124,7 +124,7 @@ def test_a_statement_that_fails_in_a_pipeline_raises_and_rolls_back() -> None:
 
 def fail_and_continue(reached: list[str]) -> None:
     with transaction.atomic():
-        with pipeline():
+        with engine().pipeline():
             with connection.cursor() as cursor:
                 cursor.execute("DO $$ BEGIN PERFORM 1 / 0; END $$")
             reached.append("inside")
