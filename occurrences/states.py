@@ -5,6 +5,7 @@ the state chart in docs/states.md with them.
 """
 
 from collections.abc import Mapping
+from functools import cache
 
 from django.db.models import TextChoices
 
@@ -116,6 +117,7 @@ RUN_FINAL = (R.SUCCESS, R.DLQ, R.CANCELED)
 ATTEMPT_FINAL = tuple(state for state in AttemptState if state is not AttemptState.RUNNING)
 
 
+@cache
 def occurrence_sources(target: OccurrenceState) -> tuple[OccurrenceState, ...]:
     """The states from which an occurrence may move to `target`: the guard of the UPDATE."""
     return tuple(state for state, targets in OCCURRENCE_MOVES.items() if target in targets)

@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
 
 from punctual.schedules.durations import parse_duration
 
@@ -49,6 +50,22 @@ class Settings:
     oldest_tick: timedelta | None = None
 
 
+Read = TypeVar("Read")
+
+
+def read_once(read: Callable[[], Read]) -> Callable[[], Read]:
+    """Remember what was read of PUNCTUAL: workers read it for every message. Tests may change the setting."""
+    remembered = lru_cache(maxsize=1)(read)
+
+    def forget(*, setting: str, **_kwargs: Any) -> None:
+        if setting in ("PUNCTUAL", "DATABASES"):
+            remembered.cache_clear()
+
+    setting_changed.connect(forget, weak=False)
+    return remembered
+
+
+@read_once
 def current_settings() -> Settings:
     """Return the settings of this installation, the defaults where `PUNCTUAL` does not name a key."""
     given = _given()

@@ -21,7 +21,8 @@ def prepare() -> None:
     current_app.finalize()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Celery's own receiver misses the worker
-        signals.worker_init.send(sender=None)  # ours imports the jobs and freezes the garbage collector
+        # Ours imports the jobs and freezes the garbage collector.
+        signals.worker_init.send(sender=type("Worker", (), {"app": current_app}))
     Pool.objects.update_or_create(name="benchmark", defaults={"size": 10**6})
 
 

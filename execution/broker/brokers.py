@@ -1,6 +1,7 @@
 """Choose the broker by the configured URL."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from celery import Signature, current_app
@@ -13,7 +14,11 @@ BROKERS: tuple[amqp.Broker, ...] = (redis.Redis(), amqp.Broker())  # the first t
 
 
 def current() -> amqp.Broker:
-    url = str(current_app.conf.broker_url or "")
+    return _broker_of(str(current_app.conf.broker_url or ""))
+
+
+@cache
+def _broker_of(url: str) -> amqp.Broker:
     return next(broker for broker in BROKERS if broker.handles(url))
 
 

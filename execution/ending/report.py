@@ -72,7 +72,7 @@ def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) 
     with_neighbours = {item.occurrence_id for item in reports if item.alone is None}
     waiting = {end.occurrence for _, end in written if not end.final}
     return EndedRuns(
-        combine(own, settled),
+        combine(own, settled) if failed else own,
         with_neighbours - failed - waiting,
         [row for row, _ in closed if ended.closed.get(row.id)],
         [item.begun for item in late if not item.recorded],

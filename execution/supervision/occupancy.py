@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from django.db import DatabaseError
 
@@ -45,6 +46,11 @@ class SlotChannel:
         return self.slot.serial == self.serial and self.slot.active
 
 
+@lru_cache(maxsize=1024)  # most timeouts are the same
+def _seconds(timeout: str) -> float:
+    return duration(timeout).total_seconds()
+
+
 @contextmanager
 def occupy(claim: Claim) -> Iterator[SlotChannel]:
     """Start the time limit of an attempt.
@@ -57,7 +63,7 @@ def occupy(claim: Claim) -> Iterator[SlotChannel]:
         run_id=claim.run.id,
         occurrence_id=claim.run.occurrence.id,
         token=claim.token,
-        limit=duration(claim.run.policy["task_timeout"]).total_seconds(),
+        limit=_seconds(claim.run.policy["task_timeout"]),
         pid=os.getpid(),
         recorded=claim.recorded,
     )

@@ -77,8 +77,10 @@ def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = steady_now) -> 
 
 def follow_up(settled: Settled, *, clock: Clock) -> None:
     """After the commit: send the runs that were released, and call the hooks of finished occurrences."""
-    dispatch(settled.released, now=clock())
-    call_complete_hooks(settled.with_hooks, now=clock())
+    if settled.released:
+        dispatch(settled.released, now=clock())
+    if settled.with_hooks:
+        call_complete_hooks(settled.with_hooks, now=clock())
 
 
 def retry_while_database_is_away(

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cached_property, lru_cache
 from typing import Any
 
-from punctual.conf import cascade_layer
+from punctual.conf import cascade_layer, read_once
 from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery
 from punctual.jobs.config.keys import KEYS, Json, normalize, read_setting
 from punctual.jobs.config.retry import Retry
@@ -101,6 +101,7 @@ def _merge_json(layers: str) -> Config:
     return merge_layers(json.loads(layers))
 
 
+@read_once
 def platform() -> dict[str, Any]:
-    """Return the overrides of this installation."""
+    """Return the overrides of this installation; do not change them."""
     return normalize(cascade_layer(), owner="PUNCTUAL")

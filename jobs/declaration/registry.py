@@ -41,12 +41,14 @@ class Registry:
 
     @property
     def jobs(self) -> "dict[str, Job]":
-        self.discovery.run()
+        if not self.discovery.complete:
+            self.discovery.run()
         return self._jobs
 
     @property
     def functions(self) -> dict[str, TaskFunction]:
-        self.discovery.run()
+        if not self.discovery.complete:
+            self.discovery.run()
         return self._functions
 
     def function(self, name: str) -> TaskFunction | None:

@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Field, Model
+from django.db.models import Model
 
 from punctual.occurrences import sql
 from punctual.occurrences.engines.contract import (
@@ -132,13 +132,12 @@ def insert_missing(model: type[Model], rows: Iterable[Row]) -> int:
 
 
 def _insert(model: type[Model], rows: Sequence[Row]) -> int:
-    fields: Sequence[Any] = model._meta.concrete_fields
     columns: list[str] = []
     constants: list[Any] = []
     varying: dict[str, tuple[str, str]] = {}  # type and array by column
     named = set().union(*rows)
-    for field in fields:
-        name, type_name, values = _quoted(field.column), _type_name(field), _values(rows, field, named)
+    for field, name, type_name in _columns_of(model):
+        values = _values(rows, field, named)
         if varying and values.count(values[0]) == len(values):
             columns.append(f"%s::{type_name}")
             constants.append(field.get_db_prep_save(values[0], connection))
@@ -146,20 +145,20 @@ def _insert(model: type[Model], rows: Sequence[Row]) -> int:
             columns.append(f"source.{name}")
             varying[name] = type_name, _column(values, type_name)
     source = sql.source_of(varying, (type_name for type_name, _ in varying.values()))
-    names = (_quoted(field.column) for field in fields)
-    statement = sql.insert_missing(_quoted(model._meta.db_table), names, columns, source)
+    names = (name for _, name, _ in _columns_of(model))
+    statement = sql.insert_missing(model._meta.db_table, names, columns, source)
     return sql.execute(statement, [*constants, *(array for _, array in varying.values())])
 
 
 def update_rows(rows: Sequence[Model], *columns: str) -> None:
     if not rows:
         return
-    meta = rows[0]._meta
-    fields: list[Any] = [meta.pk, *(meta.get_field(name) for name in columns)]
-    types = [_type_name(field) for field in fields]
-    names = [_quoted(field.column) for field in fields]
-    statement = sql.update_by_key(_quoted(meta.db_table), names[0], names[1:], sql.source_of(names, types))
-    values = ([getattr(row, field.attname) for row in rows] for field in fields)
+    model: Any = type(rows[0])
+    by_name = {field.name: (field.attname, name, type_name) for field, name, type_name in _columns_of(model)}
+    chosen = [by_name[name] for name in (model._meta.pk.name, *columns)]
+    attributes, names, types = zip(*chosen, strict=True)
+    statement = sql.update_by_key(model._meta.db_table, names[0], names[1:], sql.source_of(names, types))
+    values = ([getattr(row, attribute) for row in rows] for attribute in attributes)
     sql.execute(statement, list(map(_column, values, types)))
 
 
@@ -220,10 +219,11 @@ WRITERS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def _type_name(field: "Field[Any, Any]") -> str:
-    # A cast to the column's length would truncate a text instead of refusing it.
-    return str(field.db_type(connection)).partition("(")[0]
-
-
-def _quoted(name: str) -> str:
-    return connection.ops.quote_name(name)
+@cache
+def _columns_of(model: type[Model]) -> tuple[tuple[Any, str, str], ...]:
+    """The fields of a model, each with its column and the column's type."""
+    # Without the column's length: a cast would truncate a text instead of refusing it.
+    return tuple(
+        (field, connection.ops.quote_name(field.column or ""), str(field.db_type(connection)).partition("(")[0])
+        for field in model._meta.concrete_fields
+    )
