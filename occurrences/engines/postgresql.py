@@ -224,6 +224,10 @@ def _columns_of(model: type[Model]) -> tuple[tuple[Any, str, str], ...]:
     """The fields of a model, each with its column and the column's type."""
     # Without the column's length: a cast would truncate a text instead of refusing it.
     return tuple(
-        (field, connection.ops.quote_name(field.column or ""), str(field.db_type(connection)).partition("(")[0])
+        (
+            field,
+            connection.ops.quote_name(field.column or ""),
+            str(field.db_type(connection)).partition("(")[0],
+        )
         for field in model._meta.concrete_fields
     )
