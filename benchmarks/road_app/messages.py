@@ -22,7 +22,7 @@ def prepare() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Celery's own receiver misses the worker
         # Ours imports the jobs and freezes the garbage collector.
-        signals.worker_init.send(sender=type("Worker", (), {"app": current_app}))
+        signals.worker_init.send(sender=type("Worker", (), {"app": current_app, "pool_cls": "prefork"}))
     Pool.objects.update_or_create(name="benchmark", defaults={"size": 10**6})
 
 

@@ -22,7 +22,7 @@ from punctual.execution.worker.claim import Begun, record_attempts
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
-from punctual.occurrences.engines.contract import OccurrenceFacts
+from punctual.occurrences.engines.contract import OccurrenceFacts, RunEnd
 from punctual.occurrences.states import RunState
 
 
@@ -56,12 +56,8 @@ def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) 
     if late and strict:
         raise FencedError
     written = [(item, end) for item, end in zip(reports, ends, strict=True) if end.run in ended.runs]
-    _emit_failures(item for item, _ in written if item.result.error_type)
-    if late:
-        emit(Event.ATTEMPT_FENCED, count=len(late))
     closed = [(item.alone.occurrence, end) for item, end in written if item.alone and end.outcome]
-    for row, end in closed:
-        note_finished(row, end.outcome)
+    _emit_events(written, closed, fenced=len(late))
     own = Settled(
         released=tuple(end.run for _, end in written if end.state is RunState.SCHEDULED),
         finished=tuple(row.id for row, _ in closed),
@@ -72,10 +68,10 @@ def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) 
     with_neighbours = {item.occurrence_id for item in reports if item.alone is None}
     waiting = {end.occurrence for _, end in written if not end.final}
     return EndedRuns(
-        combine(own, settled) if failed else own,
-        with_neighbours - failed - waiting,
-        [row for row, _ in closed if ended.closed.get(row.id)],
-        [item.begun for item in late if not item.recorded],
+        settled=combine(own, settled) if failed else own,
+        open=with_neighbours - failed - waiting,
+        awaited=[row for row, _ in closed if ended.closed.get(row.id)],
+        unrecorded=[item.begun for item in late if not item.recorded],
     )
 
 
@@ -93,8 +89,15 @@ def take_next_steps(ended: EndedRuns, *, now: datetime) -> Settled:
     return settled
 
 
-def _emit_failures(failed: Iterable[Report]) -> None:
-    for item in failed:
-        run, number = format_id("run", item.begun.run), item.begun.number
-        ids = {"task": item.task, "run": run, "attempt": number}
-        emit(Event.ATTEMPT_FAILED, **ids, ending=item.result.ending, error=error_line(item.result))
+def _emit_events(
+    written: Iterable[tuple[Report, RunEnd]], closed: Iterable[tuple[OccurrenceFacts, RunEnd]], *, fenced: int
+) -> None:
+    for item, _ in written:
+        if item.result.error_type:
+            run, number = format_id("run", item.begun.run), item.begun.number
+            ids = {"task": item.task, "run": run, "attempt": number}
+            emit(Event.ATTEMPT_FAILED, **ids, ending=item.result.ending, error=error_line(item.result))
+    for row, end in closed:
+        note_finished(row, end.outcome)
+    if fenced:
+        emit(Event.ATTEMPT_FENCED, count=fenced)
