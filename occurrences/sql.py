@@ -14,7 +14,7 @@ committed later sees the other.
 
 # ruff: noqa: S608 - see above
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from threading import local
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +31,39 @@ _thread = local()
 
 
 def fetch_rows(sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-    with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
-        return _cursor().execute(sql, parameters).fetchall()
+    """Send a statement that is planned once for each connection."""
+    wrapper: Any = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up at each access
+    with wrapper.wrap_database_errors:
+        cursor = _cursor(wrapper)
+        if wrapper.execute_wrappers or wrapper.queries_logged:
+            _execute_observed(wrapper, cursor, sql, parameters)
+        else:
+            cursor.execute(sql, parameters)
+        return cursor.fetchall()
 
 
-def _cursor() -> "Cursor[tuple[Any, ...]]":
+def _execute_observed(
+    wrapper: Any, cursor: "Cursor[tuple[Any, ...]]", sql: str, parameters: dict[str, Any]
+) -> None:
+    """Show the statement to Django's instrumentation, which sees only Django's own cursors."""
+
+    def execute(sql: str, parameters: Any, _many: bool, _context: object) -> None:  # noqa: FBT001 - Django's
+        cursor.execute(sql, parameters)
+
+    if wrapper.queries_logged:
+        from psycopg import ClientCursor  # noqa: PLC0415 - missing in a SQLite installation
+
+        text = ClientCursor(wrapper.connection).mogrify(sql, parameters)
+        wrapper.queries_log.append({"sql": text, "time": "0"})
+    executor: Any = execute
+    for observe in reversed(wrapper.execute_wrappers):
+        executor = partial(observe, executor)
+    executor(sql, parameters, False, {"connection": wrapper, "cursor": cursor})  # noqa: FBT003
+
+
+def _cursor(wrapper: Any) -> "Cursor[tuple[Any, ...]]":
     """A cursor with parameters bound by the server; Django's sends them inside the text, so that PostgreSQL
     plans every call anew. Kept with its connection: creating one takes as long as the rest of a call."""
-    wrapper: Any = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up at each access
     wrapper.validate_no_broken_transaction()
     wrapper.close_if_health_check_failed()
     wrapper.ensure_connection()

@@ -13,7 +13,6 @@ from kombu import pools
 from punctual.execution.broker import redis
 from punctual.jobs.declaration.registry import Registry, registry
 from punctual.jobs.models import Job, Task
-from punctual.occurrences import sql
 from tests.harness import Harness
 from tests.occurrences.factories import a_job, a_task, saved
 
@@ -106,17 +105,3 @@ def forget_connections(app: Any) -> None:
     pools.reset()
     app._pool = app.amqp._producer_pool = app._backend_cache = None
     vars(app._local).pop("backend", None)
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The statements of PostgreSQL's engine, which Django does not see."""
-    statements: list[str] = []
-    fetch_rows = sql.fetch_rows
-
-    def counted(statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        statements.append(statement)
-        return fetch_rows(statement, parameters)
-
-    monkeypatch.setattr(sql, "fetch_rows", counted)
-    return statements

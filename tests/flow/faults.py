@@ -65,24 +65,7 @@ def dying_at(number: int) -> Iterator[Steps]:
 
     with pytest.MonkeyPatch.context() as patch, suppress(Crash):
         patch.setattr(AbstractConnection, "send_packed_command", send_or_die)
-        if connection.vendor == "postgresql":
-            _reach_server_side_statements(patch, steps)
         with connection.execute_wrapper(steps.statement):
             yield steps
     if steps.crashed:
         forget_connections(current_app)  # they died with the process, perhaps in the middle of a command
-
-
-def _reach_server_side_statements(patch: pytest.MonkeyPatch, steps: Steps) -> None:
-    """Claims and endings use a cursor of the driver itself, which Django's wrappers do not see."""
-    from psycopg import Cursor  # noqa: PLC0415 - missing in a SQLite installation
-
-    execute: Any = Cursor.execute
-
-    def execute_or_die(self: Any, sql: Any, *args: Any, **kwargs: Any) -> Any:
-        # Django's cursors are subclasses, and are counted already.
-        if type(self) is Cursor and not str(sql).lstrip().startswith(READS):
-            steps.step(str(sql))
-        return execute(self, sql, *args, **kwargs)
-
-    patch.setattr(Cursor, "execute", execute_or_die)
