@@ -78,8 +78,16 @@ def load_snapshot(snapshot: Mapping[str, Json]) -> Config:
 
 def job_config(job: Job, overrides: Mapping[str, Any] | None = None) -> Config:
     """Return the configuration of a job; `overrides` are those of one occurrence, the most specific layer."""
+    if job.config == {} and not overrides:  # as most jobs of a batch
+        return plain_config()
     layers = {"platform": platform(), "job": job.config, "occurrence": overrides or {}}
     return _merge_json(json.dumps(layers))
+
+
+@read_once
+def plain_config() -> Config:
+    """Return the configuration of a job that overrides nothing."""
+    return merge_layers({"platform": platform()})
 
 
 def task_config(job: Job, task: Task, overrides: Mapping[str, Any] | None = None) -> Config:

@@ -5,7 +5,7 @@ order of their ids with conflicts ignored: the primary key decides the race, and
 Unsorted inserts of two beats would deadlock on PostgreSQL. A batch takes a constant number of statements.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -78,8 +78,7 @@ def _plan(cursors: list[Cursor], now: datetime, *, closing: bool = False) -> Pla
     _delete_outdated(cursors)
     late = read_late_instants(cursors, now, closing=closing)
     ends = last_ends(cursors)
-    config_of = _cached_job_config()
-    rows = [row for cursor in cursors for row in _advance(cursor, now, late, ends, config_of)]
+    rows = [row for cursor in cursors for row in _advance(cursor, now, late, ends)]
     with engine().pipeline():
         create_missing(rows)
         write_cursors(cursors)
@@ -119,23 +118,7 @@ def _end_older(late: LateInstants) -> None:
         end(ids, reason=disposition.reason, now=late.now)
 
 
-def _cached_job_config() -> Callable[[Job], Config]:
-    """Most jobs of a batch have no configuration of their own: it is computed once for all of them."""
-    plain: list[Config] = []
-
-    def config_of(job: Job) -> Config:
-        if job.config != {}:
-            return job_config(job)
-        if not plain:
-            plain.append(job_config(job))
-        return plain[0]
-
-    return config_of
-
-
-def _advance(
-    cursor: Cursor, now: datetime, late: LateInstants, ends: Ends, config_of: Callable[[Job], Config]
-) -> list[Row]:
+def _advance(cursor: Cursor, now: datetime, late: LateInstants, ends: Ends) -> list[Row]:
     """Move the cursor on, in memory, and return the rows it owes."""
     if late.is_budget_spent:
         return []  # still due: the next batch continues with it
@@ -145,7 +128,7 @@ def _advance(
         return []
     start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
     try:
-        config = config_of(job)
+        config = job_config(job)
         schedule = schedule_of(job, config)
         if starts_left(schedule, cursor.starts) == 0:
             return []
