@@ -151,8 +151,9 @@ class Supervisor:
     def _remove_dead(self, serials: Sequence[int]) -> None:
         for serial in serials:
             attempt = self.watched.pop(serial)
-            self.board[attempt.facts.slot].end()
             self._add_lost(attempt, exit_status(attempt.facts.pid) or "", process_gone=True)
+            # Last: the next process of the pool may take the slot at once, and overwrite what was read.
+            self.board[attempt.facts.slot].end()
 
     def _add_lost(self, attempt: WatchedAttempt, error: str, *, process_gone: bool) -> None:
         slot = self.board[attempt.facts.slot]
@@ -240,7 +241,9 @@ class Supervisor:
         ]
         if not due:
             return 0
-        tokens = {attempt.facts.run_id: attempt.facts.token for attempt in due}
+        # Also earlier runs of its bundle: their results are reported when the function has returned.
+        begun = [(item.facts.token, self.board[item.facts.slot].begun(item.facts.token)) for item in due]
+        tokens = {run: token for token, runs in begun for run in runs}
         renewed = transitions.renew_all(tokens, now=now, lease=self.settings.lease)
         for attempt in due:
             if attempt.facts.run_id in renewed:  # the other rows are locked: the next pass tries again
