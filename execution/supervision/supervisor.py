@@ -25,7 +25,7 @@ from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import Report, report_of_row
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report
+from punctual.execution.ending.report import report_for_process
 from punctual.execution.ending.settle import Settled
 from punctual.execution.supervision.board import INTERRUPT_SIGNAL, BegunState, Board, Facts, StopCause
 from punctual.execution.supervision.prefetch import Prefetch
@@ -176,7 +176,7 @@ class Supervisor:
             return 0
         lost = list(self.lost)
         reports, unbegun = _read_lost(lost)
-        settled = report(reports, now=clock()) if reports else Settled()
+        settled = report_for_process(reports, now=clock()) if reports else Settled()
         for token, ids in unbegun.items():
             transitions.hand_back(ids, token=token, now=clock())
         self.lost = self.lost[len(lost) :]
