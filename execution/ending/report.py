@@ -44,12 +44,23 @@ def report(reports: Sequence[Report], *, now: datetime) -> Settled:
     return take_next_steps(end_runs(reports, now=now), now=now)
 
 
+def report_for_process(reports: Sequence[Report], *, now: datetime) -> Settled:
+    """Report for a process that may report the same runs at this moment.
+
+    If both shared the locks of the occurrences, they could deadlock on the runs, or when one closes them.
+    """
+    with transaction.atomic():
+        transitions.lock_occurrences({item.occurrence_id for item in reports})
+        return report(reports, now=now)
+
+
 def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) -> EndedRuns:
     """Write results. `strict` raises FencedError instead of ignoring a late result."""
     ends = [run_end(item, now=now) for item in reports]
     failed = {end.occurrence for end in ends if end.state is RunState.DLQ and end.outcome is None}
     with transaction.atomic() if failed else nullcontext():
-        transitions.lock_occurrences(failed)
+        # All of them, in one order: locking the others after the failed ones could deadlock.
+        transitions.lock_occurrences({end.occurrence for end in ends} if failed else ())
         ended = transitions.end(ends, now=now)
         settled = settle(failed, now=now) if failed else Settled()
     late = [item for item in reports if item.begun.run not in ended.runs]

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 
 from punctual.execution.supervision.board import Slot, StopCause, board
 from punctual.execution.worker.claim import Claim
@@ -77,6 +77,9 @@ def occupy(claim: Claim) -> Iterator[SlotChannel]:
 def _store_progress(claim: Claim, progress: object) -> None:
     # The function may have left a broken transaction behind; its own error is the one to report.
     with suppress(DatabaseError):
+        if connection.in_atomic_block:
+            # A transactional function ends in this transaction: lock the occurrence before its run.
+            transitions.lock_occurrences([claim.run.occurrence.id])
         transitions.note_progress({claim.run.id: progress}, tokens={claim.run.id: claim.token})
 
 

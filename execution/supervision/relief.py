@@ -17,7 +17,7 @@ from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import report_of_row
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report
+from punctual.execution.ending.report import report_for_process
 from punctual.execution.ending.settle import Settled
 from punctual.execution.supervision.board import BegunState
 from punctual.execution.worker.claim import record_attempts
@@ -52,7 +52,7 @@ def relieve(bundles: Sequence[SlowBundle], *, now: datetime) -> Relieved:
     done = [item for item in held if item[0].begun.get(item[1].id) is BegunState.SUCCEEDED]
     success = Result(Ending.SUCCESS)
     reports = [report_of_row(run, bundle.token, success) for bundle, run in done]
-    settled = report(reports, now=now) if reports else Settled()
+    settled = report_for_process(reports, now=now) if reports else Settled()
     _record([(bundle, run) for bundle, run in held if run.id == bundle.current], now)
     dispatch([*unbegun, *settled.released], now=now, chords=False, bundles=False)
     request_hooks(settled.with_hooks)

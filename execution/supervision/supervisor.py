@@ -25,7 +25,7 @@ from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import Report, report_of_row
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report
+from punctual.execution.ending.report import report_for_process
 from punctual.execution.ending.settle import Settled
 from punctual.execution.supervision.board import INTERRUPT_SIGNAL, BegunState, Board, Facts, StopCause
 from punctual.execution.supervision.prefetch import Prefetch
@@ -151,8 +151,9 @@ class Supervisor:
     def _remove_dead(self, serials: Sequence[int]) -> None:
         for serial in serials:
             attempt = self.watched.pop(serial)
-            self.board[attempt.facts.slot].end()
             self._add_lost(attempt, exit_status(attempt.facts.pid) or "", process_gone=True)
+            # Last: the next process of the pool may take the slot at once, and overwrite what was read.
+            self.board[attempt.facts.slot].end()
 
     def _add_lost(self, attempt: WatchedAttempt, error: str, *, process_gone: bool) -> None:
         slot = self.board[attempt.facts.slot]
@@ -175,7 +176,7 @@ class Supervisor:
             return 0
         lost = list(self.lost)
         reports, unbegun = _read_lost(lost)
-        settled = report(reports, now=clock()) if reports else Settled()
+        settled = report_for_process(reports, now=clock()) if reports else Settled()
         for token, ids in unbegun.items():
             transitions.hand_back(ids, token=token, now=clock())
         self.lost = self.lost[len(lost) :]
@@ -240,7 +241,9 @@ class Supervisor:
         ]
         if not due:
             return 0
-        tokens = {attempt.facts.run_id: attempt.facts.token for attempt in due}
+        # Also earlier runs of its bundle: their results are reported when the function has returned.
+        begun = [(item.facts.token, self.board[item.facts.slot].begun(item.facts.token)) for item in due]
+        tokens = {run: token for token, runs in begun for run in runs}
         renewed = transitions.renew_all(tokens, now=now, lease=self.settings.lease)
         for attempt in due:
             if attempt.facts.run_id in renewed:  # the other rows are locked: the next pass tries again

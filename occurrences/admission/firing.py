@@ -94,8 +94,10 @@ def _supersede(queued: Collection[Due], now: datetime) -> None:
     if latest:
         waiting = Occurrence.objects.waiting().filter(job__any=[row.job_id for row in latest])
         waiting = waiting.exclude(cause__in=REQUESTED_CAUSES)
-        older = waiting.exclude(id__in=[row.id for row in latest]).values_list("id", flat=True)
-        transitions.skip(list(older), reason=Reason.SUPERSEDED, now=now)
+        older = waiting.exclude(id__in=[row.id for row in latest]).order_by("id")
+        # The cursor is locked already: do not wait for an occurrence that another process is ending.
+        locked = older.select_for_update(skip_locked=True, no_key=True).values_list("id", flat=True)
+        transitions.skip(list(locked), reason=Reason.SUPERSEDED, now=now)
 
 
 def _result(selection: Selection, admission: Admission, ready: tuple[Ready, ...]) -> Fired:

@@ -34,7 +34,7 @@ def admit_waiting(
     starts = _lock_cursors({job for _, job, _ in candidates})
     free = free_slots({pool for _, _, pool in candidates})
     # Read again under the locks: another process may have opened them meanwhile.
-    ids = [id_ for id_, *_ in candidates]
+    ids = _lock_waiting([id_ for id_, *_ in candidates])
     rows = sorted(read_candidates(ids, state=OccurrenceState.QUEUED), key=queue_order)
     steps, broken = read_steps(starts)
     left = starts_left_by_job(rows, starts)
@@ -79,6 +79,13 @@ def _lock_cursors(jobs: Collection[str]) -> dict[str, int]:
     # In order, so that two workers that settle at once wait for each other instead of deadlocking.
     rows = Cursor.objects.filter(job__any=Ids(jobs)).order_by("job_id")
     return dict(rows.select_for_update(no_key=True).values_list(IdText("job_id"), "starts"))
+
+
+def _lock_waiting(ids: Collection[str]) -> list[str]:
+    """With their cursors locked, only a process that ends them can hold some: do not wait for it, because it
+    may wait for a cursor or a pool."""
+    rows = Occurrence.objects.waiting().filter(id__any=Ids(ids)).order_by("id")
+    return list(rows.select_for_update(skip_locked=True, no_key=True).values_list(IdText("id"), flat=True))
 
 
 def _busy(jobs: Collection[str]) -> set[str]:

@@ -51,12 +51,12 @@ def before_commit(first: Callable[[], Result], second: Callable[[], Result]) -> 
         one = pool.submit(held_open)
         done.wait(TIMEOUT)
         other = pool.submit(_call_when_released, Barrier(1), second)
-        _wait_until_done_or_blocked(other)
+        wait_until_done_or_blocked(other)
         go.set()
         return one.result(timeout=TIMEOUT), other.result(timeout=TIMEOUT)
 
 
-def _wait_until_done_or_blocked(other: "Future[Result]") -> None:
+def wait_until_done_or_blocked(other: "Future[Result]") -> None:
     deadline = time.monotonic() + TIMEOUT
     while not other.done() and not _count_blocked() and time.monotonic() < deadline:
         time.sleep(0.01)

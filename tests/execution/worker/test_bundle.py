@@ -20,6 +20,7 @@ from punctual.jobs.models import Job
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState
+from punctual.recovery.sweeper.reaper import reap
 from tests.execution.conftest import NOW
 from tests.harness import Harness
 from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, saved
@@ -190,6 +191,30 @@ def test_results_that_the_supervisor_cannot_know_are_reported_by_the_process(
     assert seen == [["claimed", "claimed", "success", "running"]]
     assert states(runs) == ["retry", "success", "success", "success"]
     assert "seen" in Attempt.objects.get(run=runs[1]).log
+
+
+@pytest.mark.req("TSK-2", "TSK-3")
+def test_results_that_wait_for_a_long_function_keep_their_leases_and_run_once(
+    declared: Registry, queue: Harness
+) -> None:
+    """Only their process knows them: the reaper must not take them for lost as long as it lives."""
+    called: list[Context] = []
+
+    def logs(ctx: Context) -> None:
+        called.append(ctx)
+        ctx.logger.warning("seen")
+
+    def hangs(_: Context) -> None:
+        supervisor, began = Supervisor(board, Settings()), monotonic()
+        for seconds in range(1, 61):
+            queue.pass_time(seconds=1)
+            supervisor.run_once(at=began + seconds, clock=queue.clock)
+            assert reap(queue.now).lost == 0
+
+    runs = a_bundle(declared, logs, hangs)
+    assert perform(queue, runs) == 2
+    assert (len(called), states(runs)) == (1, ["success"] * 2)
+    assert Counter(Attempt.objects.values_list("state", "number")) == {("success", 0): 2}
 
 
 def test_a_single_run_that_takes_long_costs_the_supervisor_no_relief(
