@@ -1,8 +1,8 @@
 """Relieve bundles in which one function takes long: other runs must not wait for it.
 
 What has not begun is handed back and sent again, one run per message. Successes that the process noted in its
-slot are reported for it. The attempt of the function that runs is recorded. The process reports what the
-supervisor cannot know: failures, and successes with a log. Tokens decide if both report the same run.
+slot are reported for it. The attempt of the function that runs is recorded. The process itself reports what
+the supervisor cannot know: failures, at once, and successes with a log. Tokens decide if both report a run.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -50,6 +50,11 @@ class ClaimedBundle:
             # Otherwise its lease has expired, and another worker may have it.
         return None
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether runs of the bundle have not begun yet."""
+        return bool(self._waiting)
+
     def stop_timing(self) -> None:
         """The function has returned, or raised."""
         self._spent += self._stopwatch() - self._since
@@ -63,7 +68,9 @@ class ClaimedBundle:
         """Write the results in one statement, except those that the supervisor has reported."""
         begun = board.own_slot().begun(self._reports[0].begun.token) if self._reports else {}
         reports = [item for item in self._reports if begun.get(item.begun.run) is not BegunState.REPORTED]
-        return report(reports, now=self._clock()) if reports else Settled()
+        settled = report(reports, now=self._clock()) if reports else Settled()
+        self._reports = []
+        return settled
 
     def _is_over(self) -> bool:
         return self._spent >= BUDGET or self._stopwatch() >= self._ends or board.stopping

@@ -116,6 +116,9 @@ def _attempt(item: Claim, bundle: ClaimedBundle, clock: Clock) -> None:
         with occupy(item) as channel:
             result = perform(item, channel)
         bundle.add_result(item, result)
+        if result.ending is not Ending.SUCCESS and bundle.has_waiting:
+            # Only this process knows it: its retry must not wait for the functions of the other runs.
+            follow_up(retry_while_database_is_away(bundle.report), clock=clock)
         # Dispatch never asks for the pace of a task that opted out of bundles.
         if item.run.policy.get("bundle"):
             paces.note(item.run.task_id, time.perf_counter() - began)

@@ -188,7 +188,7 @@ def test_results_that_the_supervisor_cannot_know_are_reported_by_the_process(
 
     runs = a_bundle(declared, fails, logs, lambda _: None, hangs)
     assert perform(queue, runs) == 4
-    assert seen == [["claimed", "claimed", "success", "running"]]
+    assert seen == [["retry", "claimed", "success", "running"]], "a failure does not wait for the others"
     assert states(runs) == ["retry", "success", "success", "success"]
     assert "seen" in Attempt.objects.get(run=runs[1]).log
 
