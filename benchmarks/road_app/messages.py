@@ -44,7 +44,12 @@ def received() -> Iterator[list[Any]]:
 
 
 def deliver(*args: Any) -> None:
-    """Call the body of the task `punctual.run` with the arguments of a message."""
+    """Run the body of the task `punctual.run` with the arguments of a message, as a worker's process does."""
     from celery import current_app
 
-    current_app.tasks[RUN](*args)
+    task: Any = current_app.tasks[RUN]
+    task.push_request(called_directly=False, hostname="road")
+    try:
+        task.run(*args)
+    finally:
+        task.pop_request()

@@ -209,5 +209,8 @@ class Engine(Protocol):
         Rows are inserted in the order of their ids: unsorted inserts of two processes would deadlock.
         """
 
-    def update_rows(self, rows: Sequence[Model], *columns: str) -> None:
-        """Write these columns of rows that the transaction has locked."""
+    def update_rows(self, model: type[Model], rows: Sequence[Any], *columns: str) -> None:
+        """Write these columns of rows that the transaction has locked.
+
+        Rows are instances of the model, or other objects with the same attributes.
+        """

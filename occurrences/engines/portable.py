@@ -90,7 +90,7 @@ def _hold(run: TaskRun, take: Take) -> None:
 
 
 def _write_runs(runs: Sequence[TaskRun], *more: str) -> None:
-    update_rows(runs, *RUN_COLUMNS, *more)
+    update_rows(TaskRun, runs, *RUN_COLUMNS, *more)
 
 
 def _first_attempt(run: TaskRun, take: Take) -> Attempt:
@@ -253,7 +253,7 @@ def close(
             item = given[row.id]
             row.state, row.finished_at, row.reason = item.outcome, now, item.reason
             row.report, row.finalized_at = json.loads(item.report), now if item.finalized else None
-        update_rows(closed, *OCCURRENCE_COLUMNS)
+        update_rows(Occurrence, closed, *OCCURRENCE_COLUMNS)
         waiting = Occurrence.objects.waiting().filter(
             Q(job__in={row.job_id for row in closed}) | Q(pool__in={row.pool for row in closed})
         )
@@ -302,10 +302,11 @@ def insert_missing(model: type[Model], rows: Iterable[Row]) -> int:
     return int(connection.connection.total_changes - before)
 
 
-def update_rows(rows: Sequence[Model], *columns: str) -> None:
+def update_rows(model: Any, rows: Sequence[Any], *columns: str) -> None:
     """INSERT … ON CONFLICT UPDATE of existing rows: one plain statement, where bulk_update would build a CASE
     of hundreds of branches for each column."""
     if rows:
-        model: Any = type(rows[0])
+        names = [field.attname for field in model._meta.concrete_fields]
+        instances = [model(**{name: getattr(row, name) for name in names}) for row in rows]
         key = [model._meta.pk.name]
-        model.objects.bulk_create(rows, update_conflicts=True, unique_fields=key, update_fields=columns)
+        model.objects.bulk_create(instances, update_conflicts=True, unique_fields=key, update_fields=columns)

@@ -150,12 +150,12 @@ def _insert(model: type[Model], rows: Sequence[Row]) -> int:
     return sql.execute(statement, [*constants, *(array for _, array in varying.values())])
 
 
-def update_rows(rows: Sequence[Model], *columns: str) -> None:
+def update_rows(model: type[Model], rows: Sequence[Any], *columns: str) -> None:
     if not rows:
         return
-    model: Any = type(rows[0])
     by_name = {field.name: (field.attname, name, type_name) for field, name, type_name in _columns_of(model)}
-    chosen = [by_name[name] for name in (model._meta.pk.name, *columns)]
+    key: Any = model._meta.pk
+    chosen = [by_name[name] for name in (key.name, *columns)]
     attributes, names, types = zip(*chosen, strict=True)
     statement = sql.update_by_key(model._meta.db_table, names[0], names[1:], sql.source_of(names, types))
     values = ([getattr(row, attribute) for row in rows] for attribute in attributes)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from operator import itemgetter
@@ -29,7 +30,28 @@ JOB_COLUMNS = (
     "updated_at",
 )
 CURSOR_COLUMNS = ("planned_until", "plan_at", "settled_until", "starts", "problem")
-JOB_FIELDS, CURSOR_FIELDS = ("id", *JOB_COLUMNS), ("job_id", *CURSOR_COLUMNS)
+JOB_FIELDS = ("id", *JOB_COLUMNS)
+
+
+@dataclass(slots=True)
+class PlanCursor:
+    """A locked cursor and its job, while the job is planned; a thousand model instances take longer."""
+
+    job_id: UUID
+    planned_until: datetime | None
+    plan_at: datetime | None
+    settled_until: datetime
+    starts: int
+    problem: str
+    job: Job
+
+
+def cursor_of(row: Cursor) -> PlanCursor:
+    return _plan_cursor(row.job, *(getattr(row, name) for name in CURSOR_COLUMNS))
+
+
+def _plan_cursor(job: Job, *columns: Any) -> PlanCursor:
+    return PlanCursor(*(job.id, *columns, job))
 
 
 class SeenJob(NamedTuple):
@@ -44,7 +66,7 @@ class SeenJob(NamedTuple):
     plan_at: datetime | None
 
 
-def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -> list[Cursor]:
+def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -> list[PlanCursor]:
     """Lock due cursors that no other process holds, the longest due first, each with its job.
 
     `seen` are jobs by the texts of their ids. Others, and those whose cursor has moved since, are read by a
@@ -54,7 +76,7 @@ def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -
     locked = list(rows.values_list(IdText("job_id"), *CURSOR_COLUMNS)[:limit])
     jobs = {row[0]: seen[row[0]].job for row in locked if row[0] in seen and seen[row[0]][1:] == row[1:3]}
     jobs |= _read_jobs([row[0] for row in locked if row[0] not in jobs])
-    return [_build_cursor(jobs[row[0]], row) for row in locked]
+    return [_plan_cursor(jobs[row[0]], *row[1:]) for row in locked]
 
 
 def _read_jobs(ids: Collection[str]) -> dict[str, Job]:
@@ -73,21 +95,15 @@ def job_columns(path: str = "") -> list[Any]:
 
 def build_job(id_: str, row: Sequence[Any]) -> Job:
     """A job from its id and `job_columns`."""
-    job: Job = _builder(Job, JOB_FIELDS)((UUID(id_), *row))
+    ordered, in_order = _model_order()
+    job = Job.from_db(DEFAULT_DB_ALIAS, ordered, in_order((UUID(id_), *row)))
     text: Any = job.config
     job.config = {} if text == "{}" else json.loads(text)
     return job
 
 
-def _build_cursor(job: Job, row: Sequence[Any]) -> Cursor:
-    cursor: Cursor = _builder(Cursor, CURSOR_FIELDS)((job.id, *row[1:]))
-    cursor.job = job
-    return cursor
-
-
 @cache
-def _builder(model: Any, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
-    """Build an instance from the values of these columns; Django reads others when they are accessed."""
-    ordered = [field.attname for field in model._meta.concrete_fields if field.attname in names]
-    in_order = itemgetter(*(names.index(name) for name in ordered))
-    return lambda row: model.from_db(DEFAULT_DB_ALIAS, ordered, in_order(row))
+def _model_order() -> tuple[list[str], Callable[[Sequence[Any]], Collection[Any]]]:
+    """The columns in the order of the model, and a function that sorts values of JOB_FIELDS like that."""
+    ordered = [field.attname for field in Job._meta.concrete_fields if field.attname in JOB_FIELDS]
+    return ordered, itemgetter(*(JOB_FIELDS.index(name) for name in ordered))

@@ -16,8 +16,9 @@ from django.db.models import Count, F, Q
 from punctual.jobs.config.cascade import Config
 from punctual.jobs.config.choices import Recovery
 from punctual.jobs.models import Job
-from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.models import Occurrence
 from punctual.occurrences.planning.catchup_policy import Bounds, bounds
+from punctual.occurrences.planning.cursors import PlanCursor
 from punctual.occurrences.planning.plan import MAX_INSTANTS_PER_PLAN, Plan
 from punctual.occurrences.planning.start_time import reach_after
 from punctual.occurrences.planning.stretches import Stretches, collect_stretches
@@ -105,7 +106,7 @@ class LateInstants:
             yield Bounds(newest=MAX_RUN_AFTER_EDIT), edited
 
 
-def read_late_instants(cursors: Iterable[Cursor], now: datetime, *, closing: bool) -> LateInstants:
+def read_late_instants(cursors: Iterable[PlanCursor], now: datetime, *, closing: bool) -> LateInstants:
     """Two statements for all cursors that are behind, none for the many that are not."""
     jobs = [
         cursor.job_id

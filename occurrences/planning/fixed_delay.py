@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models import OuterRef, Subquery
 
 from punctual.occurrences.models import Cause, Cursor, Occurrence
+from punctual.occurrences.planning.cursors import PlanCursor
 from punctual.occurrences.planning.plan import Plan
 from punctual.schedules import FixedDelay
 from punctual.schedules.kinds import split_kind
@@ -25,7 +26,7 @@ def is_fixed_delay(text: str) -> bool:
     return text[: len(PREFIX)].lower() == PREFIX and split_kind(text)[0] == PREFIX
 
 
-def last_ends(cursors: Iterable[Cursor]) -> dict[UUID, datetime | None]:
+def last_ends(cursors: Iterable[PlanCursor]) -> dict[UUID, datetime | None]:
     """When the newest occurrence of each fixed-delay job ended; None while it is open.
 
     One statement for all jobs. Jobs that never ran are left out; manual runs and replays do not count.

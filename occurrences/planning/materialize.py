@@ -5,7 +5,7 @@ order of their ids with conflicts ignored: the primary key decides the race, and
 Unsorted inserts of two beats would deadlock on PostgreSQL. A batch takes a constant number of statements.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -24,7 +24,7 @@ from punctual.occurrences.admission.limits import starts_left
 from punctual.occurrences.engines.contract import Row
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence
-from punctual.occurrences.planning.cursors import SeenJob, lock_cursors
+from punctual.occurrences.planning.cursors import PlanCursor, SeenJob, cursor_of, lock_cursors
 from punctual.occurrences.planning.downtime import LateInstants, read_late_instants
 from punctual.occurrences.planning.fixed_delay import last_ends, plan_after_end
 from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row, range_row
@@ -70,11 +70,11 @@ def plan_due(
 def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
     """Plan these jobs up to now before their definition changes: what the old one owed stays owed."""
     due = Cursor.objects.due(now).filter(job__any=jobs).select_related("job").order_by("job_id")
-    while cursors := list(due.select_for_update(of=("self",), no_key=True)):
+    while cursors := list(map(cursor_of, due.select_for_update(of=("self",), no_key=True))):
         _plan(cursors, now, closing=True)
 
 
-def _plan(cursors: list[Cursor], now: datetime, *, closing: bool = False) -> Planned:
+def _plan(cursors: list[PlanCursor], now: datetime, *, closing: bool = False) -> Planned:
     _delete_outdated(cursors)
     late = read_late_instants(cursors, now, closing=closing)
     ends = last_ends(cursors)
@@ -89,12 +89,12 @@ def _plan(cursors: list[Cursor], now: datetime, *, closing: bool = False) -> Pla
     return Planned(jobs=len(cursors), instants=len(rows), absorbed=late.count, more=more)
 
 
-def write_cursors(cursors: list[Cursor]) -> None:
+def write_cursors(cursors: Sequence[PlanCursor | Cursor]) -> None:
     """Write the columns that planning changes; the caller holds the rows."""
-    engine().update_rows(cursors, "settled_until", "planned_until", "plan_at", "problem")
+    engine().update_rows(Cursor, cursors, "settled_until", "planned_until", "plan_at", "problem")
 
 
-def _delete_outdated(cursors: Iterable[Cursor]) -> None:
+def _delete_outdated(cursors: Iterable[PlanCursor]) -> None:
     """Delete what the definition before an edit had planned after the moment of the edit."""
     edited = [cursor.job_id for cursor in cursors if cursor.planned_until is None]
     if edited:
@@ -118,7 +118,7 @@ def _end_older(late: LateInstants) -> None:
         end(ids, reason=disposition.reason, now=late.now)
 
 
-def _advance(cursor: Cursor, now: datetime, late: LateInstants, ends: Ends) -> list[Row]:
+def _advance(cursor: PlanCursor, now: datetime, late: LateInstants, ends: Ends) -> list[Row]:
     """Move the cursor on, in memory, and return the rows it owes."""
     if late.is_budget_spent:
         return []  # still due: the next batch continues with it

@@ -73,7 +73,7 @@ def test_a_text_that_is_too_long_is_refused_and_not_cut(job: Job) -> None:
 def test_no_rows_send_no_statement() -> None:
     with CaptureQueriesContext(connection) as queries:
         engine().insert_missing(Occurrence, [])
-        engine().update_rows([])
+        engine().update_rows(Cursor, [])
     assert len(queries) == 0
 
 
@@ -84,7 +84,7 @@ def test_an_update_of_many_writes_the_named_columns_of_each_and_no_other() -> No
         cursor.plan_at = NOW + number * SECOND if number else None
         cursor.problem, cursor.starts = f'"{number}"\\', 99
     with CaptureQueriesContext(connection) as queries:
-        engine().update_rows(held, "plan_at", "problem")
+        engine().update_rows(Cursor, held, "plan_at", "problem")
     assert len(queries) == 1
     found = Cursor.objects.order_by("job__name").values_list("plan_at", "problem", "starts", "job_id")
     assert list(found) == [

@@ -65,7 +65,7 @@ def test_locked_cursors_and_their_jobs_equal_the_rows(seen: bool) -> None:  # no
     assert names == ["job 2", "job 1", "job 0"]
     assert len([query for query in queries if query["sql"].startswith("SELECT")]) == (1 if seen else 2)
     for cursor in locked:
-        same = Cursor.objects.select_related("job").get(pk=cursor.pk)
+        same = Cursor.objects.select_related("job").get(pk=cursor.job_id)
         for row, stored, columns in ((cursor, same, CURSOR_COLUMNS), (cursor.job, same.job, JOB_COLUMNS)):
             assert [getattr(row, name) for name in columns] == [getattr(stored, name) for name in columns]
 
