@@ -4,6 +4,7 @@ A session is a Django `DatabaseWrapper` of the project's own engine. It differs 
 options, in counting its uses, and in `reset`. PostgreSQL's is kept from message to message, SQLite's is not.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -65,13 +66,13 @@ class Session:
             and not (self.needs_rollback or self.closed_in_transaction or self.run_on_commit)
         )
 
+    @abstractmethod
     def is_idle(self) -> bool:
         """Whether no transaction is open, whatever Django knows of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reset(self) -> bool:
         """Remove what code of users has left in the session; False if it cannot be used any more."""
-        raise NotImplementedError
 
     def abandon(self) -> None:
         """Close the connection, whatever is under way."""
