@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import CheckConstraint, Model, Q
 from django.db.models.sql import Query
 
-from punctual.jobs.database import create_rules_function, drop_rules_function, is_postgresql
+from punctual.jobs.database import create_rules_function, drop_rules_function
 
 
 class Rules(CheckConstraint):
@@ -28,34 +28,31 @@ class Rules(CheckConstraint):
 
     def constraint_sql(self, model: Any, schema_editor: Any) -> str:
         """Inside CREATE TABLE; without the function, each rule under its own name."""
-        if not is_postgresql(schema_editor.connection):
+        if not self._create_function(model, schema_editor):
             return ", ".join(
                 str(schema_editor._check_sql(rule, _sql(condition, model, schema_editor)))  # noqa: SLF001 - as upstream does
                 for rule, condition in self.rules.items()
             )
-        schema_editor.execute(self._function(model, schema_editor), None)
         return str(schema_editor._check_sql(self.name, self._call(model)))  # noqa: SLF001
 
     def create_sql(self, model: Any, schema_editor: Any) -> Any:
-        if not is_postgresql(schema_editor.connection):
+        if not self._create_function(model, schema_editor):
             return super().create_sql(model, schema_editor)
-        schema_editor.execute(self._function(model, schema_editor), None)
         return schema_editor._create_check_sql(model, self.name, self._call(model))  # noqa: SLF001
 
     def remove_sql(self, model: Any, schema_editor: Any) -> Any:
         statement = super().remove_sql(model, schema_editor)
-        if not is_postgresql(schema_editor.connection):
-            return statement
-        schema_editor.execute(statement)
-        return drop_rules_function(
-            self.name, (_type_name(field, schema_editor) for field in self._fields(model))
-        )
+        types = (_type_name(field, schema_editor) for field in self._fields(model))
+        return drop_rules_function(schema_editor, statement, self.name, types)
 
-    def _function(self, model: type[Model], schema_editor: Any) -> str:
-        """Its parameters have the names of the columns, so each rule reads as it would in a CHECK."""
+    def _create_function(self, model: type[Model], schema_editor: Any) -> bool:
+        """False where the rules are plain CHECKs.
+
+        The parameters have the names of the columns, so each rule reads as it would in a CHECK.
+        """
         parameters = (f'"{field.column}" {_type_name(field, schema_editor)}' for field in self._fields(model))
         rules = {rule: _sql(condition, model, schema_editor) for rule, condition in self.rules.items()}
-        return create_rules_function(self.name, parameters, rules)
+        return create_rules_function(schema_editor, self.name, parameters, rules)
 
     def _call(self, model: type[Model]) -> str:
         columns = ", ".join(f'"{field.column}"' for field in self._fields(model))

@@ -104,18 +104,28 @@ def _trigger_statements(*, postgresql: bool) -> list[str]:
     return [template.format(epoch=EPOCH, changed=changed, channel=CHANNEL) for template in templates]
 
 
-def create_rules_function(name: str, parameters: Iterable[str], rules: Mapping[str, str]) -> str:
-    """A function that refuses a row with the name of the rule it violates; PostgreSQL only."""
+def create_rules_function(
+    schema_editor: Any, name: str, parameters: Iterable[str], rules: Mapping[str, str]
+) -> bool:
+    """Create a function that refuses a row and names the violated rule; False: this database needs none."""
+    if not is_postgresql(schema_editor.connection):
+        return False
     steps = "\n".join(
         f"IF NOT ({condition}) THEN RAISE check_violation"
         f" USING CONSTRAINT = '{rule}', MESSAGE = 'row violates check constraint \"{rule}\"'; END IF;"
         for rule, condition in rules.items()
     )
-    return (
+    statement = (
         f"CREATE OR REPLACE FUNCTION {name}({', '.join(parameters)}) RETURNS boolean"
         f" LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $rules$ BEGIN {steps} RETURN true; END $rules$"
     )
+    schema_editor.execute(statement, None)
+    return True
 
 
-def drop_rules_function(name: str, types: Iterable[str]) -> str:
+def drop_rules_function(schema_editor: Any, remove_check: Any, name: str, types: Iterable[str]) -> Any:
+    """Return the last statement that removes the rules: the CHECK goes before the function that it calls."""
+    if not is_postgresql(schema_editor.connection):
+        return remove_check
+    schema_editor.execute(remove_check)
     return f"DROP FUNCTION {name}({', '.join(types)})"

@@ -11,12 +11,10 @@ Only for connections of our own: a worker's (punctual.execution.worker.database_
 from datetime import UTC, datetime
 from typing import Any
 
-from punctual.jobs.database import is_postgresql
-
 
 def use_fast_loader(connection: Any) -> None:
-    """Call again when the connection was replaced."""
-    if is_postgresql(connection) and connection.timezone is UTC:
+    """For a connection to PostgreSQL; call again when the connection was replaced."""
+    if connection.timezone is UTC:
         connection.connection.adapters.register_loader("timestamptz", _loader())
 
 

@@ -73,6 +73,14 @@ def test_the_scan_finds_a_bare_name(code: str) -> None:
 
 
 @pytest.mark.req("ADO-1")
+def is_vendor_check(node: ast.AST) -> bool:
+    """`connection.vendor`, or a call of the function that asks for it."""
+    match node:
+        case ast.Attribute(attr="vendor") | ast.Call(func=ast.Name(id="is_postgresql")):
+            return True
+    return False
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_room_is_linked_into_the_package(room: str) -> None:
     link = ROOT / "punctual" / room
@@ -130,7 +138,7 @@ def test_a_room_asks_for_the_database_vendor_in_one_module_at_most(room: str) ->
         for m in modules()
         if m.path.startswith(f"{room}/")
         for node in ast.walk(m.tree)
-        if isinstance(node, ast.Attribute) and node.attr == "vendor"
+        if is_vendor_check(node)
     }
     assert len(vendor_checks) <= 1, vendor_checks
 
