@@ -73,14 +73,6 @@ def test_the_scan_finds_a_bare_name(code: str) -> None:
 
 
 @pytest.mark.req("ADO-1")
-def is_vendor_check(node: ast.AST) -> bool:
-    """`connection.vendor`, or a call of the function that asks for it."""
-    match node:
-        case ast.Attribute(attr="vendor") | ast.Call(func=ast.Name(id="is_postgresql")):
-            return True
-    return False
-
-
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_room_is_linked_into_the_package(room: str) -> None:
     link = ROOT / "punctual" / room
@@ -129,6 +121,14 @@ def test_only_the_console_and_the_project_touch_the_admin_and_its_theme() -> Non
 def test_redis_is_recognised_in_its_own_file_only() -> None:
     recognised = [m.path for m in modules() if re.search(r"startswith\(\(?\"(redis|sentinel|valkey)", m.text)]
     assert recognised in ([], ["execution/broker/redis.py"])
+
+
+def is_vendor_check(node: ast.AST) -> bool:
+    """`connection.vendor`, or a call of the function that asks for it."""
+    match node:
+        case ast.Attribute(attr="vendor") | ast.Call(func=ast.Name(id="is_postgresql")):
+            return True
+    return False
 
 
 @pytest.mark.parametrize("room", FLOW)
