@@ -27,6 +27,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from punctual.schedules import chronex  # noqa: E402
 from punctual.schedules.chronex.compiler import _parse  # noqa: E402
 from punctual.schedules.kron import DecisionRequest, decide  # noqa: E402
+from punctual.schedules.wall_clock.zones import UTC_ZONE  # noqa: E402
 
 EXPRESSIONS = (
     "* * * * *",
@@ -185,7 +186,7 @@ def compare_parse() -> None:
         # A new trigger id each time, so that the cache is not hit.
         fresh = count()
         own = seconds(
-            lambda: [_parse.__wrapped__(text, None, None, str(next(fresh))) for _ in range(times)], 5
+            lambda: [_parse.__wrapped__(text, None, UTC_ZONE, str(next(fresh))) for _ in range(times)], 5
         )
         others = {
             name: seconds(lambda peer=peer: [peer(text) for _ in range(times // 10)], 5) / (times // 10) * 1e6
@@ -208,7 +209,7 @@ DISTINCT = [
 
 
 def _parse_empty(text: str) -> object:
-    return _parse.__wrapped__(text, None, None, "")
+    return _parse.__wrapped__(text, None, UTC_ZONE, "")
 
 
 def distinct(parse: Callable[[str], object]) -> float:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from punctual.schedules.durations import format_duration, parse_duration
 from punctual.schedules.errors import DelayError
-from punctual.schedules.text import BLANKS, clip
+from punctual.schedules.text import BLANKS, clip, text_problem
 from punctual.schedules.utc import LATEST, iterate, utc
 
 MIN_DELAY = timedelta(seconds=1)
@@ -43,7 +43,7 @@ def parse(
     trigger_id: str = "",  # noqa: ARG001
 ) -> FixedDelay:
     """Parse a delay such as `5m` or `1h30m`, one second or longer."""
-    delay = parse_duration(text.strip(BLANKS))
+    delay = None if text_problem(text) else parse_duration(text.strip(BLANKS))
     if delay is None or delay < MIN_DELAY:
         message = f"delay: invalid duration '{clip(text)}', expected one such as 30s, 5m or 1h30m"
         raise DelayError(message, field="delay", value=clip(text), position=0)

@@ -11,14 +11,14 @@
     ├── DelayError                   a fixed delay that cannot be parsed
     ├── UnknownKindError             a `kind:` prefix that is not registered
     ├── UnknownZoneError             a name that is not an IANA zone
-    └── NaiveInstantError            a datetime without an offset
+    └── NaiveInstantError            a datetime without an offset, or no datetime at all
 
 Every error carries the field, the value and, where there is a text, the 0-based position.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from punctual.schedules.text import clip
 
@@ -38,6 +38,11 @@ class ScheduleError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    def move_by(self, offset: int) -> None:
+        """Count the position from an earlier start, such as that of a prefix before the text."""
+        if self.position is not None:
+            self.position += offset
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -48,11 +53,11 @@ class Problem:
     message: str
     value: str = ""
     position: int | None = None
+    hint: str = ""
 
     def move_by(self, offset: int) -> Problem:
         """The same problem, its position moved by the offset of the field in the text."""
-        position = None if self.position is None else self.position + offset
-        return Problem(self.code, self.field, self.message, self.value, position)
+        return replace(self, position=None if self.position is None else self.position + offset)
 
 
 class ChronexError(ScheduleError):
@@ -63,9 +68,15 @@ class ChronexError(ScheduleError):
         message = "; ".join(f"{item.code} {item.message}" for item in errors[:5])
         super().__init__(message, field=first.field, value=first.value, position=first.position)
         self.args = (errors, warnings)
-        self.errors = errors
-        self.warnings = warnings
+        self.errors: tuple[Problem, ...] = errors
+        self.warnings: tuple[Problem, ...] = warnings
         self.code = first.code
+
+    def move_by(self, offset: int) -> None:
+        super().move_by(offset)
+        self.errors = tuple(item.move_by(offset) for item in self.errors)
+        self.warnings = tuple(item.move_by(offset) for item in self.warnings)
+        self.args = (self.errors, self.warnings)
 
 
 class TriggerDefinitionError(ScheduleError):
@@ -75,12 +86,17 @@ class TriggerDefinitionError(ScheduleError):
 class InvalidCronExpressionError(ScheduleError):
     """A POSIX cron text that the strict grammar refuses; the leftmost bad field is named."""
 
-    def __init__(self, expression: str, field: str, reason: str) -> None:
+    def __init__(self, expression: str, field: str, reason: str, position: int | None = None) -> None:
         message = f'Invalid cron expression "{clip(expression)}": {field} field {reason}'
-        super().__init__(message, field=field, value=clip(expression))
-        self.args = (expression, field, reason)
+        super().__init__(message, field=field, value=clip(expression), position=position)
+        self.args = (expression, field, reason, position)
         self.expression = expression
         self.reason = reason
+
+    @property
+    def details(self) -> dict[str, object]:
+        """The data of the error, under the keys that the polling scheduler documents."""
+        return {"expression": self.expression, "field": self.field, "reason": self.reason}
 
 
 class CronCalculationError(ScheduleError):
@@ -94,6 +110,11 @@ class CronCalculationError(ScheduleError):
         self.current_time = current_time
         self.cause = cause
 
+    @property
+    def details(self) -> dict[str, object]:
+        """The data of the error, under the keys that the polling scheduler documents."""
+        return {"expression": self.expression, "currentTime": self.current_time, "cause": self.cause}
+
 
 class Iso8601Error(ScheduleError):
     """A repeating interval that cannot be parsed; `field` names the part."""
@@ -106,8 +127,10 @@ class KrontabError(ScheduleError):
 class DecisionError(ScheduleError):
     """A decision request that breaks the contract; `kind` is stable for programs."""
 
-    def __init__(self, kind: str, message: str, *, field: str = "", value: str = "") -> None:
-        super().__init__(message, field=field, value=value)
+    def __init__(
+        self, kind: str, message: str, *, field: str = "", value: str = "", position: int | None = None
+    ) -> None:
+        super().__init__(message, field=field, value=value, position=position)
         self.args = (kind, message)
         self.kind = kind
 
@@ -125,4 +148,4 @@ class UnknownZoneError(ScheduleError):
 
 
 class NaiveInstantError(ScheduleError):
-    """A datetime without an offset where an instant was expected."""
+    """A datetime without an offset, or another object, where an instant was expected."""

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from datetime import timezone as fixed_offset
 from functools import lru_cache
+from typing import NamedTuple
 
 from punctual.schedules.errors import Iso8601Error
-from punctual.schedules.text import BLANKS, clip
+from punctual.schedules.text import BLANKS, clip, text_problem
 from punctual.schedules.utc import LATEST, clamp, iterate, shift_instant, utc
 from punctual.schedules.wall_clock.moments import Moment, parse_moment
 from punctual.schedules.wall_clock.zones import Zone, zone_of
@@ -97,49 +98,63 @@ def parse(
     trigger_id: str = "",  # noqa: ARG001
 ) -> Repeating:
     """`R/start/duration`, `Rn/start/duration` or `start/duration`."""
-    return _parse(text, timezone)
+    if problem := text_problem(text):
+        raise _refusal("interval", clip(text), problem, 0)
+    return _parse(text, None if timezone is None else zone_of(timezone))
+
+
+class _Part(NamedTuple):
+    text: str
+    position: int
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str, timezone: str | tzinfo | None) -> Repeating:
-    if (slashes := text.count("/")) not in {1, 2}:
-        raise _refusal("interval", text, "expected R/start/duration or start/duration")
-    repeat, begin, length = ("R/" * (2 - slashes) + text.strip(BLANKS)).split("/")
-    count, moment = _count(repeat), _moment(begin)
-    zone = _zone(moment, timezone)
+def _parse(text: str, zone: Zone | None) -> Repeating:
+    parts = _split(text)
+    if len(parts) not in {2, 3}:
+        raise _refusal("interval", text, "expected R/start/duration or start/duration", parts[0].position)
+    *repeat, begin, length = parts
+    count = _count(repeat[0]) if repeat else None
+    moment = _moment(begin)
+    # The caller's zone decides what a day is; without one, the start's own offset does.
+    zone = zone or zone_of(fixed_offset(moment.offset or timedelta()))
     return Repeating(text, moment.starts(zone), _interval(length), count, zone.name, zone)
 
 
-def _count(text: str) -> int | None:
-    match = _COUNT.fullmatch(text)
+def _split(text: str) -> list[_Part]:
+    position = len(text) - len(text.lstrip(BLANKS))
+    parts: list[_Part] = []
+    for part in text.strip(BLANKS).split("/"):
+        parts.append(_Part(part, position))
+        position += len(part) + 1
+    return parts
+
+
+def _count(part: _Part) -> int | None:
+    match = _COUNT.fullmatch(part.text)
     if not match or (match[1] and not int(match[1])):
-        raise _refusal("repetitions", text, "expected R or R and a positive number")
+        raise _refusal("repetitions", part.text, "expected R or R and a positive number", part.position)
     return int(match[1]) if match[1] else None
 
 
-def _moment(text: str) -> Moment:
-    short = _WITHOUT_SECONDS.fullmatch(text)
-    moment = parse_moment(f"{short[1]}:00{short[2]}" if short else text)
+def _moment(part: _Part) -> Moment:
+    short = _WITHOUT_SECONDS.fullmatch(part.text)
+    moment = parse_moment(f"{short[1]}:00{short[2]}" if short else part.text)
     if moment is None:
-        raise _refusal("start", text, "expected a date or datetime")
+        raise _refusal("start", part.text, "expected a date or datetime", part.position)
     return moment
 
 
-def _zone(moment: Moment, timezone: str | tzinfo | None) -> Zone:
-    """The caller's zone decides what a day is; without one, the start's own offset does."""
-    return zone_of(timezone or fixed_offset(moment.offset or timedelta()))
-
-
-def _interval(text: str) -> Interval:
-    match = _DURATION.fullmatch(text)
+def _interval(part: _Part) -> Interval:
+    match = _DURATION.fullmatch(part.text)
     if not match:
-        raise _refusal("duration", text, "expected a duration such as P1M or PT15M")
-    years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:7])
+        raise _refusal("duration", part.text, "expected a duration such as P1M or PT15M", part.position)
+    years, months, weeks, days, hours, minutes, seconds = (int(digits or 0) for digits in match.groups()[:7])
     micros = int((match[8] or "").ljust(6, "0"))
     elapsed = timedelta(hours=hours, minutes=minutes, seconds=seconds, microseconds=micros)
     interval = Interval(years * 12 + months, weeks * 7 + days, elapsed)
     if not interval.mean:
-        raise _refusal("duration", text, "must be positive")
+        raise _refusal("duration", part.text, "must be positive", part.position)
     return interval
 
 
@@ -152,6 +167,6 @@ def _plus_months(wall: datetime, months: int) -> datetime | None:
     return wall.replace(year=year, month=month + 1, day=day)
 
 
-def _refusal(part: str, value: str, reason: str) -> Iso8601Error:
+def _refusal(part: str, value: str, reason: str, position: int) -> Iso8601Error:
     message = f"{part}: {reason}, got '{clip(value)}'"
-    return Iso8601Error(message, field=part, value=clip(value))
+    return Iso8601Error(message, field=part, value=clip(value), position=position)

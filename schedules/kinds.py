@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 from typing import Protocol, cast, runtime_checkable
 
 from punctual.schedules import chronex, delay, iso8601, krontab, once, posix
-from punctual.schedules.errors import UnknownKindError
+from punctual.schedules.errors import ScheduleError, UnknownKindError
 from punctual.schedules.text import BLANKS, clip
 
 
@@ -52,7 +52,12 @@ def parse(
 ) -> Schedule:
     """Parse a text as Chronex, or as the kind named by its prefix, such as `posix:`."""
     kind, body = split_kind(text)
-    return _KINDS[kind](body, reference=reference, timezone=timezone, trigger_id=trigger_id)
+    try:
+        return _KINDS[kind](body, reference=reference, timezone=timezone, trigger_id=trigger_id)
+    except ScheduleError as error:
+        if body is not text:
+            error.move_by(len(text) - len(body))
+        raise
 
 
 def split_kind(text: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from punctual.schedules.errors import Iso8601Error
-from punctual.schedules.text import BLANKS, clip
+from punctual.schedules.text import BLANKS, clip, text_problem
 from punctual.schedules.utc import iterate, rfc3339, utc
 from punctual.schedules.wall_clock.moments import parse_moment
 from punctual.schedules.wall_clock.zones import zone_of
@@ -42,9 +42,9 @@ def parse(
     trigger_id: str = "",  # noqa: ARG001
 ) -> Once:
     """Parse an ISO 8601 datetime; without an offset it is local time in the caller's zone."""
-    moment = parse_moment(text.strip(BLANKS))
-    instant = moment.starts(zone_of(timezone or "UTC")) if moment else None
-    if instant is None:
+    zone = zone_of("UTC" if timezone is None else timezone)
+    moment = None if text_problem(text) else parse_moment(text.strip(BLANKS))
+    if moment is None:
         message = f"once: invalid datetime format '{clip(text)}'"
         raise Iso8601Error(message, field="once", value=clip(text), position=0)
-    return Once(instant)
+    return Once(moment.starts(zone))

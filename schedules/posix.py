@@ -23,7 +23,7 @@ from punctual.schedules.wall_clock.zones import POSIX, Zone, zone_of
 
 SEARCH_YEARS = 10
 _RANGES = {"minute": (0, 59), "hour": (0, 23), "day": (1, 31), "month": (1, 12), "weekday": (0, 6)}
-_BLANKS = re.compile(r"[ \t]+")
+_WORD = re.compile(r"[^ \t]+")
 _NUMBER = re.compile(r"[0-9]+")
 _MAX_DIGITS = 2
 _SIGNS = (
@@ -66,6 +66,8 @@ class PosixCron:
             if placement is None or not placement.in_gap:
                 return placement and placement.instant
             wall = zone.span_at(placement.instant).fresh - TICK
+            if wall >= match:
+                return None  # no gap, but a time before the first supported year
         return None
 
     def _require(self, minute: datetime | None, instant: datetime) -> datetime:
@@ -103,24 +105,26 @@ class ZonedPosixCron:
 def parse(text: str) -> PosixCron:
     """Parse five strict fields; the leftmost invalid field is reported."""
     if not isinstance(cast("object", text), str):  # registrations come from callers' own code
-        raise InvalidCronExpressionError(clip(text), "expression", "must be a text")
+        raise InvalidCronExpressionError(clip(text), "expression", "must be a text", 0)
     return _parse(text)
 
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> PosixCron:
-    fields = _BLANKS.split(text.strip(" \t")) if len(text) <= MAX_LENGTH else []
-    if len(fields) != len(_RANGES):
-        raise InvalidCronExpressionError(text, "expression", _count_reason(text, fields))
-    masks = [_mask(text, name, content) for name, content in zip(_RANGES, fields, strict=True)]
+    words = list(_WORD.finditer(text)) if len(text) <= MAX_LENGTH else []
+    if len(words) != len(_RANGES):
+        position = words[0].start() if words else 0
+        raise InvalidCronExpressionError(text, "expression", _count_reason(text, len(words)), position)
+    masks = [_mask(text, name, word) for name, word in zip(_RANGES, words, strict=True)]
     minutes, hours, days, months, weekdays = masks
     # "Restricted" is textual: `0-6` names every weekday and still counts as a restriction.
-    month_days = MonthDays("any") if fields[2] == "*" else MonthDays("set", days)
-    week_days = WeekDays("any") if fields[4] == "*" else WeekDays("set", weekdays)
+    month_days = MonthDays("any") if words[2][0] == "*" else MonthDays("set", days)
+    week_days = WeekDays("any") if words[4][0] == "*" else WeekDays("set", weekdays)
     pattern = Pattern(1, minutes, hours, month_days, months, week_days)
     table = timetable(pattern, SEARCH_YEARS)
     if table.never_fires():
-        raise InvalidCronExpressionError(text, "day", "names no day that the months have")
+        reason = "names no day that the months have"
+        raise InvalidCronExpressionError(text, "day", reason, words[2].start())
     return PosixCron(text, table)
 
 
@@ -132,45 +136,46 @@ def parse_zoned(
     trigger_id: str = "",  # noqa: ARG001
 ) -> ZonedPosixCron:
     """Parse a pattern and bind it to the caller's zone, UTC by default."""
-    cron, zone = parse(text), zone_of(timezone or "UTC")
+    cron, zone = parse(text), zone_of("UTC" if timezone is None else timezone)
     return ZonedPosixCron(cron, zone.name, Recurrence(cron.table, zone, POSIX))
 
 
-def _count_reason(text: str, fields: list[str]) -> str:
+def _count_reason(text: str, count: int) -> str:
     if len(text) > MAX_LENGTH:
         return f"must not be longer than {MAX_LENGTH} characters"
     if text.lstrip(" \t").startswith("@"):
         return "must not use macro expressions"
-    count = len(fields) if fields != [""] else 0
     return f"must have exactly 5 fields, got {count}"
 
 
-def _mask(text: str, name: str, content: str) -> int:
+def _mask(text: str, name: str, word: re.Match[str]) -> int:
     low, high = _RANGES[name]
+    content, position = word[0], word.start()
     if content == "*":
         return (2 << high) - (1 << low)
     mask = 0
     for element in content.split(","):
         first, dash, last = element.partition("-")
-        start = _number(text, name, first)
-        stop = _number(text, name, last) if dash else start
+        start = _number(text, name, first, position)
+        stop = _number(text, name, last, position + len(first) + 1) if dash else start
         if start > stop:
             reason = f"must not wrap around, got {element}"
-            raise InvalidCronExpressionError(text, name, reason)
+            raise InvalidCronExpressionError(text, name, reason, position)
         mask |= (2 << stop) - (1 << start)
+        position += len(element) + 1
     return mask
 
 
-def _number(text: str, name: str, digits: str) -> int:
+def _number(text: str, name: str, digits: str, position: int) -> int:
     low, high = _RANGES[name]
     if not _NUMBER.fullmatch(digits):
-        raise InvalidCronExpressionError(text, name, _sign_reason(digits))
+        raise InvalidCronExpressionError(text, name, _sign_reason(digits), position)
     significant = digits.lstrip("0") or "0"
     # Two digits cover every range; longer ones need no conversion to be refused.
     value = int(significant) if len(significant) <= _MAX_DIGITS else high + 1
     if not low <= value <= high:
         reason = f"value {significant[:20]} out of range [{low}, {high}]"
-        raise InvalidCronExpressionError(text, name, reason)
+        raise InvalidCronExpressionError(text, name, reason, position)
     return value
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from punctual.schedules.errors import NaiveInstantError
+from punctual.schedules.text import clip
 
 # One year of slack at either end of datetime's range keeps every zone shift representable.
 EARLIEST = datetime(2, 1, 1, tzinfo=UTC)
@@ -15,17 +17,25 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 def utc(instant: datetime, field: str = "instant") -> datetime:
-    """Convert an aware datetime to UTC; a naive one raises `NaiveInstantError`."""
+    """Convert an aware datetime to UTC; anything else raises `NaiveInstantError`."""
+    if not isinstance(cast("object", instant), datetime):
+        value = clip(instant)
+        raise NaiveInstantError(f"{field}: expected an aware datetime, got {value}", field=field, value=value)
+    if not EARLIEST.year <= instant.year <= LATEST.year and instant.tzinfo is not None:
+        return EARLIEST - TICK if instant.year < EARLIEST.year else LATEST
     if instant.tzinfo is UTC:
         return instant
-    offset = instant.utcoffset()
-    if offset is None:
-        raise NaiveInstantError(
-            f"{field}: {instant.isoformat()} has no offset", field=field, value=instant.isoformat()
-        )
-    if not EARLIEST.year <= instant.year <= LATEST.year:
-        return EARLIEST - TICK if instant.year < EARLIEST.year else LATEST
+    if _offset(instant) is None:
+        value = clip(f"{instant.replace(tzinfo=None).isoformat()}")
+        raise NaiveInstantError(f"{field}: {value} has no offset", field=field, value=value)
     return instant.astimezone(UTC)
+
+
+def _offset(instant: datetime) -> timedelta | None:
+    try:
+        return instant.utcoffset()
+    except Exception:  # noqa: BLE001 -- a tzinfo is code of the caller
+        return None
 
 
 def clamp(instant: datetime) -> datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -26,6 +26,7 @@ from punctual.schedules.wall_clock.zones import CHRONEX_FIXED, CHRONEX_INTERVAL,
 
 SEARCH_YEARS = 40
 _DEFAULTS = Options()
+_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,10 @@ def parse(
     if "@" not in text:
         # A calendar pattern depends on neither: all jobs with the same text share one cached expression.
         reference, trigger_id = None, ""
-    return _parse(text, reference, timezone, trigger_id)
+    elif reference is not None:
+        # Before the cache: two passes of a repeated hour are equal as keys.
+        reference = utc(reference, "reference")
+    return _parse(text, reference, _default_zone(timezone), trigger_id)
 
 
 def validate(text: str) -> ValidationResult:
@@ -63,24 +67,23 @@ def validate(text: str) -> ValidationResult:
 
 
 @lru_cache(maxsize=16_384)
-def _parse(
-    text: str, reference: datetime | None, timezone: str | tzinfo | None, trigger_id: str
-) -> Expression:
+def _parse(text: str, reference: datetime | None, default: Zone | str, trigger_id: str) -> Expression:
     draft = parse_draft(text)
-    zone = draft.zone or _default_zone(timezone, draft)
+    if draft.zone is None and isinstance(default, str):
+        draft.problems.append(error_codes.unknown_zone(default, None))
+    zone = draft.zone or (UTC_ZONE if isinstance(default, str) else default)
     options = _resolve_options(draft, zone)
     body = draft.body
     if isinstance(body, OnceBody) and body.moment is None and reference is None:
         draft.problems.append(error_codes.no_reference(body.value, body.position))
     if draft.problems or body is None:
         raise ChronexError(draft.errors, draft.warnings)
-    anchor = None if reference is None else utc(reference, "reference")
     common = _Common(draft, zone, options, trigger_id)
     if isinstance(body, CronBody):
         return _cron(common, body)
     if isinstance(body, IntervalBody):
-        return _every(common, body, anchor)
-    return _once(common, body, anchor)
+        return _every(common, body, reference)
+    return _once(common, body, reference)
 
 
 class _Common(NamedTuple):
@@ -100,14 +103,14 @@ class _Common(NamedTuple):
         return self.draft.text, canonical, declared, self.zone, self.options, self.trigger_id
 
 
-def _default_zone(timezone: str | tzinfo | None, draft: Draft) -> Zone:
+def _default_zone(timezone: str | tzinfo | None) -> Zone | str:
+    """The caller's zone; if there is none, the value that does not name one."""
     if timezone is None:
         return UTC_ZONE
     try:
         return zone_of(timezone)
     except UnknownZoneError as error:
-        draft.problems.append(error_codes.unknown_zone(error.value, None))
-        return UTC_ZONE
+        return error.value
 
 
 def _resolve_options(draft: Draft, zone: Zone) -> Options:
@@ -159,7 +162,9 @@ def _once(common: _Common, body: OnceBody, anchor: datetime | None) -> OnceExpre
 
 
 def _once_at(common: _Common, body: OnceBody, anchor: datetime | None) -> datetime | None:
-    """The instant of `@once`; None outside the supported years."""
+    """The instant of `@once`, in whole seconds as in the canonical text; None outside the supported years."""
     if body.moment is not None:
-        return body.moment.starts(common.zone)
-    return None if anchor is None else shift_instant(anchor, body.delay)
+        return body.moment.starts(common.zone).replace(microsecond=0)
+    at = None if anchor is None else shift_instant(anchor, body.delay)
+    # Rounded up, so that it is never early.
+    return at if at is None or not at.microsecond else shift_instant(at.replace(microsecond=0), _SECOND)

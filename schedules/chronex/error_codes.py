@@ -35,6 +35,11 @@ def bad_once(value: str, position: int) -> Problem:
     return Problem("E012", "once", f"once: invalid datetime format '{text}'", text, position)
 
 
+def dropped_fraction(value: str, position: int) -> Problem:
+    message = f"once: the fraction of a second of '{value}' is dropped"
+    return Problem("W002", "once", message, value, position)
+
+
 def bad_every(value: str, position: int) -> Problem:
     return Problem("E013", "every", "every: duration must be positive", clip(value), position)
 

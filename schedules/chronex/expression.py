@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from punctual.schedules.chronex.options import Options
+from punctual.schedules.chronex.random_intervals import RandomIntervals
 from punctual.schedules.durations import milliseconds
-from punctual.schedules.kron.generator import draw_below
+from punctual.schedules.kron.generator import draw_below, encode_identity
 from punctual.schedules.utc import MILLISECOND, TICK, iterate, rfc3339, shift_instant, utc
 from punctual.schedules.wall_clock.recurrence import Recurrence
 from punctual.schedules.wall_clock.zones import Zone
@@ -157,30 +158,24 @@ class EveryExpression(Expression):
     def next_after(self, instant: datetime) -> datetime | None:
         instant = utc(instant)
         anchor = instant if self.anchor is None else self.anchor
-        if anchor >= instant:
-            return self._before_until(self.following(anchor))
+        passed = max(instant - anchor, timedelta())
         if self.min_interval == self.max_interval:
-            passed = (instant - anchor) // self.min_interval
-            return self._before_until(shift_instant(anchor, (passed + 1) * self.min_interval))
-        return self._before_until(self._walk(anchor, instant))
-
-    def following(self, previous: datetime) -> datetime | None:
-        """The instant after a scheduled one; the interval depends on the trigger and that instant only."""
-        spread = milliseconds(self.max_interval - self.min_interval)
-        if not spread:
-            return shift_instant(previous, self.min_interval)
-        key = rfc3339(previous)
-        extra = draw_below(spread + 1, identity=self.trigger_id, key=key, salt="every")
-        return shift_instant(previous, self.min_interval + extra * MILLISECOND)
+            count = passed // self.min_interval + 1
+            return self._before_until(shift_instant(anchor, count * self.min_interval))
+        return self._before_until(self._walk(anchor, anchor + passed))
 
     def _walk(self, anchor: datetime, instant: datetime) -> datetime | None:
-        """Step from the anchor through the random intervals, starting from the cached instant if possible."""
-        previous = self._reached.get(self.trigger_id, anchor)
-        if previous > instant:
-            previous = anchor
-        while (following := self.following(previous)) is not None and following <= instant:
+        """Step through the random intervals of one block, from the cached instant if that is nearer."""
+        shortest, longest = milliseconds(self.min_interval), milliseconds(self.max_interval)
+        intervals = RandomIntervals(shortest, longest, anchor)
+        previous = intervals.fixed_point(instant)
+        reached = self._reached.get(self.trigger_id, previous)
+        if previous < reached <= instant:
+            previous = reached
+        while (following := intervals.following(previous, self.trigger_id)) and following <= instant:
             previous = following
-        self._reached[self.trigger_id] = previous
+        if self.anchor is not None:
+            self._reached[self.trigger_id] = previous
         return following
 
 
@@ -208,6 +203,6 @@ class OnceExpression(Expression):
 def fnv1a(text: str) -> int:
     """FNV-1a, 32 bits, over UTF-8."""
     value = _FNV_OFFSET
-    for byte in text.encode("utf-8", "surrogatepass"):
+    for byte in encode_identity(text):
         value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
     return value

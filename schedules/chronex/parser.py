@@ -81,7 +81,10 @@ class Draft:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        return tuple(self.options.warnings)
+        body, warnings = self.body, tuple(self.options.warnings)
+        if isinstance(body, OnceBody) and body.moment is not None and body.moment.wall.microsecond:
+            return (error_codes.dropped_fraction(body.value, body.position), *warnings)
+        return warnings
 
 
 class Tokens:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 from punctual.schedules.errors import TriggerDefinitionError
-from punctual.schedules.text import clip
+from punctual.schedules.text import clip, is_unicode
 
 _TYPES: dict[str, type] = {"object": dict, "string": str, "boolean": bool}
 
@@ -27,12 +27,14 @@ def check(value: object, schema: Mapping[str, Any], path: str = "$") -> None:
     if not isinstance(value, _TYPES[schema["type"]]):
         raise refusal(path, value, f"expected {schema['type']}")
     if isinstance(value, str):
-        _check_pattern(value, schema, path)
+        _check_text(value, schema, path)
     if isinstance(value, dict):
         _check_object(cast("dict[str, object]", value), schema, path)
 
 
-def _check_pattern(value: str, schema: Mapping[str, Any], path: str) -> None:
+def _check_text(value: str, schema: Mapping[str, Any], path: str) -> None:
+    if not is_unicode(value):
+        raise refusal(path, ascii(value), "lone surrogates are not text")
     # In JSON Schema `$` matches the very end only; in Python also before a final newline.
     pattern = str(schema.get("pattern", "")).replace("$", r"\Z")
     if not re.search(pattern, value):
@@ -46,6 +48,8 @@ def _check_object(value: dict[str, object], schema: Mapping[str, Any], path: str
     known = schema.get("properties", {})
     others = schema.get("additionalProperties")
     for name, item in value.items():
+        if not is_unicode(name):
+            raise refusal(path, ascii(name), "lone surrogates are not text")
         rule = known.get(name, others)
         if rule is not None:
             check(item, rule, f"{path}.{clip(name)}")

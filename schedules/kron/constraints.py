@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 
 from punctual.schedules.errors import DecisionError
-from punctual.schedules.text import BLANKS, MAX_LENGTH, clip
+from punctual.schedules.text import BLANKS, clip, text_problem
 from punctual.schedules.wall_clock.months import DAY_NAMES, MONTH_NAMES
 
 _MONTHS = {name: n for n, name in enumerate(MONTH_NAMES, 1)}
 _DAYS = {name: n for n, name in enumerate(DAY_NAMES)}
+_SUNDAY_AGAIN = 7
 _NUMBER = re.compile(r"[0-9]{1,2}")
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NUMERIC: dict[str, tuple[int, int, dict[str, int]]] = {
     "hours": (0, 23, {}),
-    "dow": (0, 6, _DAYS),
+    "dow": (0, 7, _DAYS),  # 0 and 7 are both Sunday
     "dom": (1, 31, {}),
     "months": (1, 12, _MONTHS),
 }
+_KINDS = (*_NUMERIC, "between", "date", "dates")
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -66,7 +69,7 @@ class Constraints:
         return constraints
 
     def compile(self) -> Rules:
-        return _compile(self.only, self.avoid)
+        return _compile(tuple(self.only), tuple(self.avoid))
 
 
 @lru_cache(maxsize=1024)
@@ -77,15 +80,32 @@ def _compile(only: tuple[str, ...], avoid: tuple[str, ...]) -> Rules:
 
 def _clauses(text: str) -> tuple[Clause, ...]:
     """Parse one set: spans of the same kind are alternatives, different kinds must all match."""
-    if len(text) > MAX_LENGTH:
-        raise _refusal("constraint", text, f"longer than {MAX_LENGTH} characters")
+    if problem := text_problem(text):
+        raise _refusal("constraint", clip(text), problem, 0)
     spans: dict[str, Spans] = {}
-    for part in text.split(";"):
-        kind, _, value = (piece.strip(BLANKS) for piece in part.partition("="))
-        spans[kind] = spans.get(kind, ()) + tuple(
-            _span(kind, item.strip(BLANKS)) for item in value.split(",")
-        )
+    for kind, item, position in _items(text):
+        try:
+            span = _span(kind, item)
+        except DecisionError as error:
+            error.position = position
+            raise
+        # 5-7 is Friday to Saturday, and Sunday.
+        sunday = ((0, 0),) if kind == "dow" and span[1] == _SUNDAY_AGAIN else ()
+        spans[kind] = (*spans.get(kind, ()), span, *sunday)
     return tuple(Clause(kind, kind_spans) for kind, kind_spans in spans.items())
+
+
+def _items(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield kind, value and position of every value of a set; of an unknown kind, the kind's position."""
+    position = 0
+    for part in text.split(";"):
+        kind, equals, values = part.partition("=")
+        start = position + len(kind) - len(kind.lstrip(BLANKS))
+        position += len(kind) + len(equals)
+        for value in values.split(","):
+            at = position + len(value) - len(value.lstrip(BLANKS))
+            yield kind.strip(BLANKS), value.strip(BLANKS), at if kind.strip(BLANKS) in _KINDS else start
+            position += len(value) + 1
 
 
 def _span(kind: str, item: str) -> tuple[int, int]:
@@ -141,7 +161,7 @@ def _value(kind: str, local: datetime) -> int:
     return local.hour * 60 + local.minute if kind == "between" else local.toordinal()
 
 
-def _refusal(field: str, value: str, reason: str) -> DecisionError:
+def _refusal(field: str, value: str, reason: str, position: int | None = None) -> DecisionError:
     text = clip(value)
     message = f"{clip(field) or 'constraint'}: {reason}, got '{text}'"
-    return DecisionError("invalid_constraint", message, field=clip(field), value=text)
+    return DecisionError("invalid_constraint", message, field=clip(field), value=text, position=position)

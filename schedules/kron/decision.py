@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from punctual.schedules.errors import DecisionError, UnknownZoneError
 from punctual.schedules.kron.constraints import Constraints, Rules
 from punctual.schedules.kron.distributions import UNIFORM, Distribution, Transform, transform
-from punctual.schedules.kron.generator import SplitMix64, seed_digest
-from punctual.schedules.text import clip
+from punctual.schedules.kron.generator import SplitMix64, encode_identity, seed_digest
+from punctual.schedules.text import clip, is_unicode
 from punctual.schedules.utc import rfc3339, utc
 from punctual.schedules.wall_clock.zones import Zone, find_zone
 
@@ -115,20 +115,40 @@ def decide(request: DecisionRequest) -> DecisionResult:
 
 def _check(request: DecisionRequest) -> tuple[Transform, Rules, Zone]:
     """Check the request in the documented order."""
-    if not request.identity:
+    if not encode_identity(request.identity):
         raise DecisionError("invalid_identity", "identity: must not be empty", field="identity")
+    _check_type("invalid_window", "window_duration", request.window_duration, timedelta)
     if request.window_duration < timedelta():
         value = str(request.window_duration)
         message = f"window_duration: must not be negative, got {value}"
         raise DecisionError("invalid_window", message, field="window_duration", value=value)
     _check_choice("invalid_window_mode", "window_mode", request.window_mode, WINDOW_MODES)
+    _check_type("invalid_distribution", "distribution", request.distribution, Distribution)
     shape = transform(request.distribution)
     _check_choice("invalid_seed_strategy", "seed_strategy", request.seed_strategy, SEED_STRATEGIES)
+    _check_salt(request.salt)
+    _check_type("invalid_constraint", "constraints", request.constraints, Constraints)
     rules = request.constraints.compile()
+    _check_type("invalid_timezone", "timezone", request.timezone, str)
     try:
         return shape, rules, find_zone(request.timezone)
     except UnknownZoneError as error:
         raise DecisionError("invalid_timezone", error.message, field="timezone", value=error.value) from None
+
+
+def _check_type(kind: str, field: str, value: object, expected: type) -> None:
+    if not isinstance(value, expected):
+        text = clip(value)
+        message = f"{field}: expected a {expected.__name__}, got {text}"
+        raise DecisionError(kind, message, field=field, value=text)
+
+
+def _check_salt(salt: object) -> None:
+    """The salt is part of the seed, as the strategy is."""
+    if not isinstance(salt, str) or not is_unicode(salt):
+        value = clip(ascii(salt))
+        message = f"salt: expected a text without lone surrogates, got {value}"
+        raise DecisionError("invalid_seed_strategy", message, field="salt", value=value)
 
 
 def _check_choice(kind: str, field: str, value: str, known: tuple[str, ...]) -> None:

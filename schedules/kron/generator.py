@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from punctual.schedules.errors import DecisionError
+from punctual.schedules.text import clip
+
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _UNIT = 2.0**-53
 
 
 def seed_digest(identity: str, key: str, salt: str) -> bytes:
-    # Strict encoding refuses lone surrogates; "surrogatepass" accepts every text and keeps texts distinct.
-    return sha256(f"{identity}\n{key}\n{salt}".encode("utf-8", "surrogatepass")).digest()
+    return sha256(b"\n".join((encode_identity(identity), key.encode(), salt.encode()))).digest()
+
+
+def encode_identity(identity: str) -> bytes:
+    """UTF-8; what is not a text, or not Unicode, raises `DecisionError`."""
+    try:
+        return identity.encode()
+    except (AttributeError, UnicodeEncodeError):
+        value = clip(ascii(identity))
+        message = f"identity: expected a text without lone surrogates, got {value}"
+        raise DecisionError("invalid_identity", message, field="identity", value=value) from None
 
 
 class SplitMix64:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -21,24 +22,43 @@ _MODIFIER = re.compile(r'\s*@([A-Za-z]+)\(((?:[^()"]|"(?:[^"\\]|\\.)*")*)\)(?=\s
 _ARGUMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PLAIN = re.compile(r'[^\s,()"\\=]+')
+_POLICY: dict[str, Callable[[str], bool]] = {
+    "concurrency": CONCURRENCY.__contains__,
+    "deadline": lambda text: parse_duration(text) is not None,
+    "suspend": ("true", "false").__contains__,
+}
+_POLICY_REASONS = {
+    "concurrency": "concurrency is allow, forbid or replace",
+    "deadline": "deadline is a duration",
+    "suspend": "suspend is true or false",
+}
 # An arbitrary instant: `read_spread` makes one decision to check every setting.
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class Modifier(NamedTuple):
-    """The text between the parentheses, and the position of the `@`."""
+class Word(NamedTuple):
+    """A part of the text and its position there."""
 
-    content: str
+    text: str
+    position: int
+
+
+class Modifier(NamedTuple):
+    """The words between the parentheses, their common text, and the position of the `@`."""
+
+    content: Word
+    arguments: list[Word]
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What happens when runs overlap or are late."""
+    """What happens when runs overlap or are late; `stated` are the keys that the text gives."""
 
     concurrency: str = "forbid"
     deadline: timedelta = timedelta()
     suspend: bool = False
+    stated: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 Modifiers = dict[str, list[Modifier]]
@@ -51,14 +71,22 @@ def scan(text: str, start: int) -> Modifiers:
     while start < end:
         match = _MODIFIER.match(text, start)
         if not match or match[1] not in _NAMES:
-            raise refusal("modifier", text[start:], "expected a modifier such as @win(after,1h)", start)
+            other = _strip(text[start:end], start)
+            reason = "expected a modifier such as @win(after,1h)"
+            raise refusal("modifier", other.text, reason, other.position)
         name = match[1]
         position = match.start(1) - 1
         if name in modifiers and name not in _REPEATABLE:
             raise refusal(name, match[2], "given twice", position)
-        modifiers.setdefault(name, []).append(Modifier(match[2].strip(BLANKS), position))
+        arguments = [_strip(word[0], word.start()) for word in _ARGUMENT.finditer(text, *match.span(2))]
+        content = _strip(match[2], match.start(2))
+        modifiers.setdefault(name, []).append(Modifier(content, arguments or [content], position))
         start = match.end()
     return modifiers
+
+
+def _strip(text: str, position: int) -> Word:
+    return Word(text.strip(BLANKS), position + len(text) - len(text.lstrip(BLANKS)))
 
 
 def read_spread(modifiers: Modifiers) -> Spread:
@@ -69,34 +97,53 @@ def read_spread(modifiers: Modifiers) -> Spread:
         duration,
         _distribution(modifiers["dist"][0]) if "dist" in modifiers else UNIFORM,
         *(_seed(modifiers["seed"][0]) if "seed" in modifiers else ("stable", "")),
-        Constraints(
-            tuple(modifier.content for modifier in modifiers.get("only", ())),
-            tuple(modifier.content for modifier in modifiers.get("avoid", ())),
-        ),
+        Constraints(_clauses(modifiers, "only"), _clauses(modifiers, "avoid")),
     )
     try:
         spread.decide("check", _ANY_TIME)
     except DecisionError as error:
-        raise KrontabError(error.message, field=error.field, value=error.value) from error
+        position = _position(error, modifiers)
+        raise KrontabError(error.message, field=error.field, value=error.value, position=position) from error
     return spread
+
+
+def _clauses(modifiers: Modifiers, name: str) -> tuple[str, ...]:
+    """The clause sets of all modifiers of that name; each is checked alone, where its position is known."""
+    for content, _, _ in modifiers.get(name, ()):
+        try:
+            Constraints.parse(only=(content.text,))
+        except DecisionError as error:
+            position = content.position + (error.position or 0)
+            raise KrontabError(
+                error.message, field=error.field, value=error.value, position=position
+            ) from error
+    return tuple(modifier.content.text for modifier in modifiers.get(name, ()))
+
+
+def _position(error: DecisionError, modifiers: Modifiers) -> int:
+    """Where the word stands that a decision has refused: the parameter it names, else the first word."""
+    name = {"invalid_distribution": "dist", "invalid_seed_strategy": "seed"}.get(error.kind, "win")
+    parameter = error.field.rpartition(".")[2]
+    words = modifiers[name][0].arguments
+    return next((word for word in words if word.text.startswith(f"{parameter}=")), words[0]).position
 
 
 def read_policy(modifiers: Modifiers) -> Policy:
     if "policy" not in modifiers:
         return Policy()
-    modifier = modifiers["policy"][0]
-    values = _pairs("policy", modifier, _arguments(modifier.content))
-    if unknown := sorted(set(values) - {"concurrency", "deadline", "suspend"}):
-        raise refusal("policy", unknown[0], "unknown key", modifier.position)
-    concurrency, suspend = values.get("concurrency", "forbid"), values.get("suspend", "false")
-    deadline = parse_duration(values.get("deadline", "0s"))
-    if concurrency not in CONCURRENCY:
-        raise refusal("policy", concurrency, "concurrency is allow, forbid or replace", modifier.position)
-    if suspend not in {"true", "false"}:
-        raise refusal("policy", suspend, "suspend is true or false", modifier.position)
-    if deadline is None:
-        raise refusal("policy", values["deadline"], "deadline is a duration", modifier.position)
-    return Policy(concurrency, deadline, suspend == "true")
+    values = _pairs("policy", modifiers["policy"][0].arguments)
+    for key, word in values.items():
+        if key not in _POLICY:
+            raise refusal("policy", key, f"unknown key, expected one of {', '.join(_POLICY)}", word.position)
+        if not _POLICY[key](word.text):
+            raise refusal("policy", word.text, _POLICY_REASONS[key], word.position)
+    texts = {key: word.text for key, word in values.items()}
+    return Policy(
+        texts.get("concurrency", "forbid"),
+        parse_duration(texts.get("deadline", "0s")) or timedelta(),
+        texts.get("suspend") == "true",
+        frozenset(texts),
+    )
 
 
 def format_spread(spread: Spread) -> list[str]:
@@ -117,7 +164,7 @@ def format_spread(spread: Spread) -> list[str]:
 
 def format_policy(policy: Policy) -> list[str]:
     values: list[str] = []
-    if policy.concurrency != "forbid":
+    if policy.concurrency != "forbid" or "concurrency" in policy.stated:
         values.append(f"concurrency={policy.concurrency}")
     if policy.deadline:
         values.append(f"deadline={format_duration(policy.deadline)}")
@@ -127,37 +174,36 @@ def format_policy(policy: Policy) -> list[str]:
 
 
 def _window(modifier: Modifier) -> tuple[str, timedelta]:
-    mode, *rest = _arguments(modifier.content)
-    duration = parse_duration(rest[0]) if len(rest) == 1 else None
+    mode, *rest = modifier.arguments
+    duration = parse_duration(rest[0].text) if len(rest) == 1 else None
     if duration is None:
-        raise refusal("win", modifier.content, "expected a mode and a duration", modifier.position)
-    return mode, duration
+        at = rest[0].position if rest else mode.position
+        raise refusal("win", modifier.content.text, "expected a mode and a duration", at)
+    return mode.text, duration
 
 
 def _distribution(modifier: Modifier) -> Distribution:
-    name, *rest = _arguments(modifier.content)
-    return Distribution(name, _pairs("dist", modifier, rest))
+    name, *rest = modifier.arguments
+    return Distribution(name.text, {key: word.text for key, word in _pairs("dist", rest).items()})
 
 
 def _seed(modifier: Modifier) -> tuple[str, str]:
-    strategy, *rest = _arguments(modifier.content)
-    values = _pairs("seed", modifier, rest)
-    if set(values) - {"salt"}:
-        raise refusal("seed", modifier.content, "expected a strategy and salt=", modifier.position)
-    return strategy, values.get("salt", "")
+    strategy, *rest = modifier.arguments
+    values = _pairs("seed", rest)
+    for key, word in values.items():
+        if key != "salt":
+            raise refusal("seed", modifier.content.text, "expected a strategy and salt=", word.position)
+    return strategy.text, values["salt"].text if "salt" in values else ""
 
 
-def _arguments(content: str) -> list[str]:
-    return [argument.strip(BLANKS) for argument in _ARGUMENT.findall(content)] or [""]
-
-
-def _pairs(name: str, modifier: Modifier, arguments: list[str]) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for argument in arguments:
+def _pairs(name: str, arguments: list[Word]) -> dict[str, Word]:
+    """The values by key, unquoted; a word stands where its key begins."""
+    values: dict[str, Word] = {}
+    for argument, position in arguments:
         key, equals, value = argument.partition("=")
         if not equals or key in values:
-            raise refusal(name, argument, "expected key=value, each key once", modifier.position)
-        values[key] = _unquote(value)
+            raise refusal(name, argument, "expected key=value, each key once", position)
+        values[key] = Word(_unquote(value), position)
     return values
 
 

@@ -35,7 +35,7 @@ class Recurrence:
 
     def next_after(self, instant: datetime) -> datetime | None:
         """The first firing after the instant."""
-        if instant.tzinfo is not UTC:
+        if type(instant) is not datetime or instant.tzinfo is not UTC:
             instant = utc(instant)
         if self._is_utc:
             return self._after(instant)

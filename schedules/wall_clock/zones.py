@@ -237,13 +237,27 @@ def find_zone(name: str) -> Zone:
     raise UnknownZoneError(f"timezone: unknown timezone '{clip(name)}'", field="timezone", value=clip(name))
 
 
-@lru_cache(maxsize=256)
 def zone_of(zone: str | tzinfo) -> Zone:
-    """Find a zone by name, or wrap any other tzinfo."""
+    """Find a zone by name, or wrap a tzinfo; `UnknownZoneError` for any other object."""
     if isinstance(zone, str):
         return find_zone(zone)
-    key = getattr(zone, "key", None)
-    return Zone(key if isinstance(key, str) else str(zone), zone)
+    try:
+        return _wrap(zone)
+    except Exception:  # noqa: BLE001 -- a tzinfo is code of the caller; those of dateutil cannot be hashed
+        value = clip(zone)
+        message = f"timezone: expected an IANA name or a zoneinfo.ZoneInfo, got {value}"
+        raise UnknownZoneError(message, field="timezone", value=value) from None
+
+
+@lru_cache(maxsize=256)
+def _wrap(zone: tzinfo) -> Zone:
+    if not isinstance(zone, ZoneInfo):
+        # pytz attaches an outdated offset to wall times; its zones are named after those of the database.
+        name = getattr(zone, "zone", None)
+        if isinstance(name, str):
+            return find_zone(name)
+    _offset(zone, EARLIEST)  # raises if it cannot tell any
+    return Zone(getattr(zone, "key", None) or str(zone), zone)
 
 
 UTC_ZONE = Zone("UTC", UTC)

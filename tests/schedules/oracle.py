@@ -6,10 +6,13 @@ single minute, and repeated or skipped wall times are detected by comparing neig
 
 from __future__ import annotations
 
+import sys
 from calendar import monthrange
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from types import FrameType
 from typing import TypeVar
 
 from punctual.schedules.errors import ScheduleError
@@ -133,6 +136,22 @@ def in_month(test: Callable[[int, int, int], bool]) -> DayTest:
 
 def utc(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime:
     return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+
+
+@contextmanager
+def counted_calls(*functions: Callable[..., object]) -> Iterator[list[int]]:
+    """Count the calls of these functions: a measure of work that does not depend on the machine."""
+    codes, count = {function.__code__ for function in functions}, [0]
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        count[0] += event == "call" and frame.f_code in codes
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield count
+    finally:
+        sys.setprofile(before)
 
 
 def outcome(call: Callable[[str], T], text: str) -> T | ScheduleError:

@@ -158,10 +158,10 @@ def test_a_valid_explanation_is_complete_and_fits_into_json() -> None:
     ("text", "code", "field", "position"),
     [
         ("61 * * * *", "E002", "minute", 0),
-        ("posix:61 * * * *", "InvalidCronExpressionError", "minute", None),
+        ("posix:61 * * * *", "InvalidCronExpressionError", "minute", 6),
         ("nope:x", "UnknownKindError", "kind", 0),
-        ("iso8601:x", "Iso8601Error", "interval", None),
-        ("kron:0 0 * * * @x()", "KrontabError", "modifier", 10),
+        ("iso8601:x", "Iso8601Error", "interval", 8),
+        ("kron:0 0 * * * @x()", "KrontabError", "modifier", 15),
     ],
 )
 def test_an_invalid_text_is_explained_not_raised(

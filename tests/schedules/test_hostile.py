@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-import time
-from datetime import timedelta
+from contextlib import suppress
+from dataclasses import fields, replace
+from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
+from itertools import islice
+from time import process_time
+from typing import Any
+from zoneinfo import ZoneInfo
 
+import dateutil.tz  # type: ignore[import-untyped]  # its stubs are not installed
 import pytest
+import pytz  # type: ignore[import-untyped]
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from punctual import schedules
-from punctual.schedules import chronex, iso8601, krontab, posix
+from punctual.schedules import chronex, delay, iso8601, krontab, once, posix
 from punctual.schedules.chronex import Expression, TriggerDefinition
 from punctual.schedules.durations import format_duration, parse_duration
-from punctual.schedules.errors import ChronexError, InvalidCronExpressionError, Iso8601Error, ScheduleError
-from punctual.schedules.kron import Constraints
+from punctual.schedules.errors import (
+    ChronexError,
+    DecisionError,
+    DelayError,
+    InvalidCronExpressionError,
+    Iso8601Error,
+    KrontabError,
+    ScheduleError,
+    TriggerDefinitionError,
+    UnknownZoneError,
+)
+from punctual.schedules.kron import Constraints, DecisionRequest, decide
 from punctual.schedules.text import MAX_LENGTH
 from punctual.schedules.utc import LATEST
 from tests.schedules.oracle import outcome, utc
@@ -75,11 +92,11 @@ NASTY = [
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 @pytest.mark.parametrize("prefix", ["", "posix:", "iso8601:", "kron:", "once:"])
 def test_hostile_text_raises_the_documented_error_within_milliseconds(prefix: str, text: str) -> None:
-    began = time.process_time()
+    began = process_time()
     with pytest.raises(ScheduleError) as caught:
         schedules.parse(prefix + text)
     # Three orders of magnitude above the usual cost: only a loop or a blow-up can reach it.
-    assert time.process_time() - began < 0.25
+    assert process_time() - began < 0.25
     assert len(str(caught.value)) < 2000
 
 
@@ -88,9 +105,9 @@ def test_the_longest_texts_that_are_still_read_cost_milliseconds() -> None:
     longest = MAX_LENGTH
     for unit in ("99,", "*/0,", "1-99,", "x,"):
         text = (unit * longest)[: longest - 8] + " * * * *"
-        began = time.process_time()
+        began = process_time()
         assert not chronex.validate(text).is_valid
-        assert time.process_time() - began < 0.25
+        assert process_time() - began < 0.25
     text = "* * * * * {" + ("tag:a," * longest)[: longest - 12] + "}"
     assert not chronex.validate(text).is_valid
 
@@ -149,7 +166,7 @@ def test_iso8601_answers_or_raises_its_own_error_only(text: str) -> None:
 )
 def test_krontab_answers_or_raises_schedule_errors_only(text: str) -> None:
     answer = outcome(krontab.parse, text)
-    assert krontab.parse(str(answer)) == answer if isinstance(answer, krontab.Krontab) else str(answer)
+    assert schedules.parse(str(answer)) == answer if isinstance(answer, krontab.Krontab) else str(answer)
 
 
 @pytest.mark.req("KRN-6")
@@ -190,3 +207,198 @@ def test_durations_add_up_in_any_order_but_not_beyond_the_calendar() -> None:
     assert format_duration(timedelta()) == "0s"
     assert parse_duration("3652500d") == timedelta(days=3_652_500)
     assert parse_duration("3652500d1ms") is None
+
+
+class Speechless(tzinfo):
+    """A zone that knows nothing, and cannot even be printed."""
+
+    def utcoffset(self, moment: datetime | None, /) -> timedelta:
+        raise NotImplementedError
+
+    def dst(self, moment: datetime | None, /) -> timedelta:
+        raise NotImplementedError
+
+    def tzname(self, moment: datetime | None, /) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+TEXTS = [
+    "*/5 9 * * MON",
+    "TZ=Pacific/Apia * * * * *",
+    "0 0 * * * {from:2026-01-01, until:9997-12-31}",
+    "@every 5m",
+    "@every 1s-3s",
+    "@once +1h",
+    "@once 2026-01-01T09:00:00",
+    "posix:0 9 * * 1",
+    "iso8601:R5/2026-01-31T00:00:00Z/P1M",
+    "iso8601:R/9000-01-01T00:00:00/P999999Y",
+    "once:2027-01-01T00:00:00",
+    "kron:0 9 * * * @win(around,2h) @only(dow=7)",
+    "delay:5m",
+]
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.binary(max_size=9) | st.dates()
+ODD_OBJECTS = SCALARS | st.just([]) | st.just({}) | st.builds(object) | st.times(timezones=st.just(UTC))
+ODD_ZONES = (
+    st.sampled_from(
+        [
+            "UTC",
+            "Europe/Berlin",
+            "Asia",
+            "",
+            "\ud800",
+            Speechless(),
+            pytz.timezone("Europe/Berlin"),
+            pytz.FixedOffset(90),
+            dateutil.tz.gettz("Europe/Berlin"),
+            dateutil.tz.tzutc(),
+            timezone(timedelta(hours=23, minutes=59, seconds=59)),
+        ]
+    )
+    | ODD_OBJECTS
+)
+EDGES = [
+    datetime(1, 1, 1, tzinfo=UTC),
+    datetime(2, 1, 1, tzinfo=UTC),
+    datetime(9998, 12, 31, 23, 59, 59, 999_999, UTC),
+    datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
+]
+ODD_INSTANTS = (
+    st.builds(
+        lambda edge, zone: edge.replace(tzinfo=zone),
+        st.sampled_from(EDGES) | st.datetimes(),
+        st.sampled_from([None, UTC, timezone(timedelta(hours=14)), ZoneInfo("Asia/Tokyo"), Speechless()]),
+    )
+    | ODD_OBJECTS
+)
+
+
+@pytest.mark.req("CHX-14")
+@pytest.mark.req("ISO-3")
+@prop
+@given(st.sampled_from(TEXTS) | ODD_OBJECTS, ODD_ZONES, ODD_INSTANTS, ODD_INSTANTS)
+@example("@daily", "UTC", START, time(tzinfo=UTC))
+def test_odd_types_years_and_zones_raise_schedule_errors_only(
+    text: Any, zone: Any, reference: Any, instant: Any
+) -> None:
+    with suppress(ScheduleError):
+        schedule = schedules.parse(text, reference=reference, timezone=zone)
+        assert schedules.describe(schedule)
+        with suppress(ScheduleError):
+            schedule.next_after(instant)
+        list(islice(schedule.between(instant, reference), 3))
+        schedules.explain(text, after=instant, timezone=zone, count=2)
+
+
+@pytest.mark.req("CHX-14")
+@prop
+@given(ODD_OBJECTS, ODD_ZONES)
+def test_every_parser_refuses_what_is_not_a_text_with_its_own_error(text: Any, zone: Any) -> None:
+    for parser, expected in (
+        (chronex.parse, ChronexError),
+        (posix.parse_zoned, InvalidCronExpressionError),
+        (iso8601.parse, Iso8601Error),
+        (once.parse, (Iso8601Error, UnknownZoneError)),
+        (delay.parse, DelayError),
+        (krontab.parse, KrontabError),
+    ):
+        with pytest.raises(expected):
+            parser(text, timezone=zone)
+    with pytest.raises(KrontabError):
+        krontab.parse_spread(text)
+
+
+@pytest.mark.req("KRN-8")
+@prop
+@given(st.sampled_from([item.name for item in fields(DecisionRequest)]), ODD_OBJECTS)
+def test_an_odd_decision_request_is_refused_or_answered(field: str, value: Any) -> None:
+    with suppress(ScheduleError):
+        assert decide(replace(DecisionRequest("job", START), **{field: value})).seed_hash
+
+
+@pytest.mark.req("KRN-2")
+@pytest.mark.req("CHX-16")
+def test_lone_surrogates_are_refused_wherever_a_text_is_kept() -> None:
+    for request, kind in (
+        (DecisionRequest("\ud800", START), "invalid_identity"),
+        (DecisionRequest("job", START, salt="\ud800"), "invalid_seed_strategy"),
+    ):
+        with pytest.raises(DecisionError) as caught:
+            decide(request)
+        assert caught.value.kind == kind
+    with pytest.raises(DecisionError):
+        chronex.parse("@every 1s-2s", reference=START, trigger_id="\ud800").next_after(START)
+    with pytest.raises(DecisionError):
+        chronex.parse("@daily {stagger:1h}").stagger_for("\ud800")
+    with pytest.raises(KrontabError, match="surrogates"):
+        krontab.parse('0 0 * * * @seed(stable,salt="\ud800")')
+    for document in (
+        '{"id": "a", "expression": "@daily", "metadata": {"k": "\\ud800"}}',
+        '{"id": "a", "expression": "@daily", "\\ud800": 1}',
+    ):
+        with pytest.raises(TriggerDefinitionError, match="surrogates"):
+            TriggerDefinition.from_json(document)
+
+
+@pytest.mark.req("CHX-5")
+def test_zones_of_pytz_count_by_their_name_and_those_of_dateutil_are_refused() -> None:
+    gap = chronex.parse("30 2 * * * {until:2026-10-25}", timezone=pytz.timezone("Europe/Berlin"))
+    assert gap.timezone == "Europe/Berlin"
+    assert gap.next_after(utc(2026, 3, 28, 12)) == utc(2026, 3, 29, 1)
+    for zone in (dateutil.tz.gettz("Europe/Berlin"), dateutil.tz.tzutc(), Speechless()):
+        with pytest.raises(UnknownZoneError, match=r"expected an IANA name or a zoneinfo\.ZoneInfo"):
+            posix.parse_zoned("0 0 * * *", timezone=zone)
+        with pytest.raises(ChronexError) as caught:
+            chronex.parse("0 0 * * *", timezone=zone)
+        assert caught.value.code == "E011"
+    assert chronex.parse("TZ=Asia/Seoul @daily", timezone="Mars/Base").timezone == "Asia/Seoul"
+
+
+@pytest.mark.req("CHX-14")
+@pytest.mark.req("PSX-2")
+@pytest.mark.req("ISO-1")
+@pytest.mark.req("KRN-10")
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("chronex:0 25 * * *", "25"),
+        ("chronex: 0 0 * * * {max:0}", "0}"),
+        ("posix: 0 1,61-70 * * *", "61"),
+        ("posix:0 1-61 * * *", "61"),
+        ("posix:0 0 31,9-8 * *", "9-8"),
+        ("posix:0 0 30 2 *", "30"),
+        ("posix:0 0 *", "0 0"),
+        ("POSIX:\t@daily", "@"),
+        ("iso8601:R0/2026-01-01T00:00:00Z/P1D", "R0"),
+        ("iso8601: R/2026-13-01/P1D", "2026-13"),
+        ("iso8601:2026-01-01/P0D", "P0D"),
+        ("iso8601:2026-01-01/later", "later"),
+        ("iso8601: nothing", "nothing"),
+        ("once: tomorrow", "tomorrow"),
+        ("delay: 1", "1"),
+        ("kron:0 25 * * * @win(after,1h)", "25"),
+        ("kron:@every 5m", "@every"),
+        ("kron:0 0 * * *  @tz(Mars/Base)", "Mars"),
+        ("kron:0 0 * * * @tz(UTC) x", "x"),
+        ("kron:0 0 * * * @win(after, soon)", "soon"),
+        ("kron:0 0 * * * @win(during,1h)", "during"),
+        ("kron:0 0 * * * @dist(normal)", "normal"),
+        ("kron:0 0 * * * @dist(skewLate, shape=x)", "shape=x"),
+        ("kron:0 0 * * * @dist(skewLate,shape=1,other)", "other"),
+        ("kron:0 0 * * * @seed(hourly)", "hourly"),
+        ("kron:0 0 * * * @seed(daily,pepper=1)", "pepper"),
+        ("kron:0 0 * * * @policy(suspend=true,concurrency=maybe)", "concurrency"),
+        ("kron:0 0 * * * @policy(color=red)", "color"),
+        ("kron:0 0 * * * @only(hours=1) @only(dow=MON;hours=8, 25)", "25"),
+        ("kron:0 0 * * * @avoid(dow=MON; colour=red)", "colour"),
+        ("kron:0 0 * * * @win(after,1h) @win(after,2h)", "@win(after,2h"),
+    ],
+)
+def test_a_position_points_at_the_mistake_in_the_whole_text(text: str, mark: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        schedules.parse(text)
+    assert caught.value.position == text.index(mark)
+    assert schedules.explain(text, after=START).errors[0].position == text.index(mark)

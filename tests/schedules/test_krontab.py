@@ -64,7 +64,7 @@ def test_defaults() -> None:
     assert entry.spread == Spread()
     assert entry.policy == Policy("forbid", timedelta(), suspend=False)
     assert entry.timezone == "UTC"
-    assert str(entry) == "*/5 * * * *"
+    assert str(entry) == "kron:*/5 * * * *"
     assert krontab.parse("@hourly").cron.canonical == "0 * * * *"
     assert krontab.parse("0 0 * * *", timezone="Asia/Seoul").timezone == "Asia/Seoul"
     assert krontab.parse("0 0 * * * @tz(UTC)", timezone="Asia/Seoul").timezone == "UTC"
@@ -92,8 +92,10 @@ def test_entries_round_trip(parts: tuple[str, ...]) -> None:
     text = " ".join(["0 0 * * *", *modifiers, f'@seed({strategy},salt="{escaped}")', constraints, policy])
     entry = krontab.parse(text)
     assert entry.spread.salt == salt
+    assert str(entry).startswith("kron:")
     assert krontab.parse(str(entry)) == entry
-    assert str(krontab.parse(str(entry))) == str(entry)
+    assert schedules.parse(str(entry)) == entry
+    assert str(schedules.parse(str(entry))) == str(entry)
 
 
 @pytest.mark.req("KRN-10")

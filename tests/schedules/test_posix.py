@@ -153,3 +153,12 @@ def test_patterns_are_values() -> None:
     assert str(zoned) == "posix:0 0 * * *"
     assert zoned.next_after(utc(2026, 1, 1)) == utc(2026, 1, 1, 15)
     assert list(zoned.between(utc(2026, 1, 1), utc(2026, 1, 3))) == [utc(2026, 1, 1, 15), utc(2026, 1, 2, 15)]
+
+
+@pytest.mark.req("PSX-4")
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_before_the_first_supported_year_there_is_no_previous_minute(zone: str) -> None:
+    cron = posix.parse("0 0 * * *")
+    with pytest.raises(CronCalculationError):
+        cron.previous_at(utc(1, 6, 1), zone)
+    assert cron.previous_at(utc(2, 1, 3), zone) > utc(2, 1, 1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice, pairwise
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -11,13 +14,22 @@ from hypothesis import strategies as st
 from punctual.schedules import chronex
 from punctual.schedules.chronex import ChronexError
 from punctual.schedules.chronex.expression import EveryExpression, fnv1a
+from punctual.schedules.chronex.random_intervals import INTERVALS_PER_BLOCK
 from punctual.schedules.kron.generator import draw_below
-from tests.schedules.oracle import utc
-from tests.schedules.strategies import prop
+from punctual.schedules.utc import MILLISECOND
+from tests.schedules.oracle import counted_calls, utc
+from tests.schedules.strategies import prop, quick
 
 START = utc(2026, 1, 1)
 MINUTE = timedelta(minutes=1)
 FAR = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+
+def without_cache(text: str, trigger_id: str) -> EveryExpression:
+    """The expression as a new process sees it."""
+    expression = chronex.parse(text, reference=START, trigger_id=trigger_id)
+    assert isinstance(expression, EveryExpression)
+    return replace(expression, _reached={})
 
 
 @pytest.mark.req("CHX-8")
@@ -93,15 +105,69 @@ def test_both_ends_of_a_random_interval_are_reached() -> None:
 
 
 @pytest.mark.req("CHX-9")
+@quick
+@given(
+    st.text(max_size=5),
+    st.integers(1, 10**8),
+    st.integers(1, 10**8),
+    st.integers(0, 10 * 365 * 86_400_000).map(lambda ms: START + timedelta(milliseconds=ms)),
+)
+def test_any_question_about_random_intervals_takes_a_bounded_number_of_draws(
+    trigger_id: str, shortest: int, more: int, instant: datetime
+) -> None:
+    def fresh() -> EveryExpression:
+        return without_cache(text, trigger_id)
+
+    text = f"@every {shortest}ms-{shortest + more}ms"
+    with counted_calls(draw_below) as draws:
+        following = fresh().next_after(instant)
+    assert draws[0] <= 2 * INTERVALS_PER_BLOCK
+    assert following is not None
+    with counted_calls(draw_below) as draws:
+        ahead = list(islice(fresh().between(instant, FAR), 3))
+        back = fresh().next_after(instant - timedelta(milliseconds=shortest))
+    assert draws[0] <= 4 * INTERVALS_PER_BLOCK + 3
+    assert ahead[0] == following
+    assert back is not None
+    assert following == back or following == fresh().next_after(back)
+    gaps = [later - sooner for sooner, later in pairwise(ahead)]
+    assert all(shortest * MILLISECOND <= gap <= (shortest + more) * MILLISECOND for gap in gaps)
+
+
+@pytest.mark.req("CHX-9")
+@pytest.mark.parametrize("text", ["1s-2s", "10m-11m", "1h-3600001ms", "1s-1h", "1ms-2ms"])
+def test_random_intervals_keep_to_their_range_and_their_mean_at_every_fixed_point(text: str) -> None:
+    expression = chronex.parse(f"@every {text}", reference=START, trigger_id="a")
+    assert isinstance(expression, EveryExpression)
+    mean = (expression.min_interval + expression.max_interval) / 2
+    block = INTERVALS_PER_BLOCK * mean
+    instants = [START, *expression.between(START, START + 3 * block)]
+    gaps = [later - sooner for sooner, later in pairwise(instants)]
+    assert expression.min_interval <= min(gaps) <= max(gaps) <= expression.max_interval
+    assert {START + number * block for number in range(4)} <= set(instants)
+    assert len(set(gaps)) > 1
+
+
+@pytest.mark.req("CHX-9")
+def test_a_new_process_continues_an_old_schedule_with_few_draws() -> None:
+    expression = without_cache("@every 1s-2s", "a")
+    with counted_calls(draw_below) as draws:
+        first = expression.next_after(START + timedelta(days=30))
+    assert draws[0] <= 2 * INTERVALS_PER_BLOCK
+    assert first is not None
+    with counted_calls(draw_below) as draws:
+        expression.next_after(first)
+    assert draws[0] <= 2
+
+
+@pytest.mark.req("CHX-9")
 def test_random_intervals_do_not_depend_on_the_order_of_calls() -> None:
     end = START + timedelta(days=1)
     forward = list(chronex.parse("@every 5m-20m", reference=START, trigger_id="a").between(START, end))
     expression = chronex.parse("@every 5m-20m", reference=START, trigger_id="a")
-    assert isinstance(expression, EveryExpression)
     for index in (40, 3, 41, 0, 20):
         assert expression.next_after(forward[index] - timedelta(microseconds=1)) == forward[index]
         assert expression.next_after(forward[index]) == forward[index + 1]
-        assert expression.following(forward[index]) == forward[index + 1]
     other = expression.for_trigger("b")
     assert list(other.between(START, end)) != forward
     assert list(other.for_trigger("a").between(START, end)) == forward
@@ -128,6 +194,36 @@ def test_relative_once_is_resolved_at_parse_time_and_prints_as_absolute() -> Non
     assert chronex.parse("@once +1h30m", reference=local) == expression
     berlin = chronex.parse("TZ=Europe/Berlin @once +1h30m", reference=START)
     assert str(berlin) == "TZ=Europe/Berlin @once 2026-01-01T02:30:00+01:00"
+
+
+@pytest.mark.req("CHX-10")
+def test_relative_once_counts_from_the_pass_of_a_repeated_hour_that_was_meant() -> None:
+    zone = ZoneInfo("America/New_York")
+    passes = [datetime(2026, 11, 1, 1, 30, tzinfo=zone, fold=fold) for fold in (0, 1)]
+    instants = [chronex.parse("@once +1h", reference=moment).once_at for moment in passes]
+    assert instants == [utc(2026, 11, 1, 6, 30), utc(2026, 11, 1, 7, 30)]
+
+
+@pytest.mark.req("CHX-10")
+@pytest.mark.req("CHX-15")
+def test_relative_once_is_rounded_up_to_the_second_that_it_prints() -> None:
+    reference = START + timedelta(milliseconds=1)
+    expression = chronex.parse("@once +20m", reference=reference)
+    assert expression.once_at == START + timedelta(minutes=20, seconds=1)
+    assert chronex.parse(str(expression)).once_at == expression.once_at
+    soon = chronex.parse("@once +1ms", reference=reference)
+    assert soon.next_after(reference) == START + timedelta(seconds=1)
+    with pytest.raises(ChronexError):
+        chronex.parse("@once +1ms", reference=utc(9998, 12, 31, 23, 59, 59))
+
+
+@pytest.mark.req("CHX-15")
+def test_once_drops_the_fraction_of_a_second_and_says_so() -> None:
+    expression = chronex.parse("@once 2026-03-01T00:00:00.5Z")
+    assert expression.once_at == chronex.parse(str(expression)).once_at == utc(2026, 3, 1)
+    (warning,) = chronex.validate("@once 2026-03-01T00:00:00.5Z {tag:a}").warnings
+    assert (warning.code, warning.field, warning.position) == ("W002", "once", 6)
+    assert not chronex.validate("@once 2026-03-01T00:00:00.000Z").warnings
 
 
 @pytest.mark.req("CHX-10")
