@@ -4,7 +4,8 @@ The clock and every pause are passed in, so that tests run in virtual time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,20 +13,23 @@ from functools import partial
 from uuid import UUID, uuid4
 
 from django.db import Error as DatabaseFault
+from django.db import InterfaceError, OperationalError, ProgrammingError
 
 from punctual.jobs.ids import format_id, job_id
 from punctual.polling.claims import LEASE, Claim, Owner, renew, start
 from punctual.polling.database_thread import DatabaseThread
 from punctual.polling.eligibility import StartReason, Wait, decide
+from punctual.polling.errors import SchedulerDatabaseError
 from punctual.polling.outcomes import Failure, describe_failure, record
 from punctual.polling.reconciliation import Reconciliation, reconcile
-from punctual.polling.registrations import Callback, CheckedRegistration
+from punctual.polling.registrations import Callback, CheckedRegistration, digest
 from punctual.polling.scheduler_events import Listener, SchedulerEvent, emit, ignore_event
-from punctual.polling.snapshots import TaskSnapshot, UnreadableTask, read_tasks
+from punctual.polling.snapshots import TaskSnapshot, UnreadableTask, read_roster, read_tasks
 
 Clock = Callable[[], Awaitable[datetime]]
 Pause = Callable[[asyncio.Event, float], Awaitable[None]]
 
+NO_TABLE = ("no such table", "does not exist")
 RETRY_INTERVAL = timedelta(seconds=1)
 # The claim of the running callback; asyncio tasks that the callback creates inherit it.
 CURRENT_CLAIM: ContextVar[UUID | None] = ContextVar("polling_claim", default=None)
@@ -53,12 +57,25 @@ class Dependencies:
     listener: Listener = ignore_event
 
 
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Raise a PollingError when the database does not answer or has no tables."""
+    try:
+        yield
+    except (OperationalError, InterfaceError, ProgrammingError) as error:
+        if any(words in str(error) for words in NO_TABLE):
+            raise SchedulerDatabaseError(error, advice="run `manage.py migrate` first") from error
+        raise SchedulerDatabaseError(error, advice="nothing was changed, call initialize again") from error
+
+
 class Engine:
     def __init__(self, dependencies: Dependencies) -> None:
         self.dependencies = dependencies
         self.owner: Owner | None = None  # set by the first `initialize`
         self.registrations: dict[UUID, CheckedRegistration] = {}
         self.running: dict[UUID, tuple[Claim, asyncio.Task[None]]] = {}
+        self.digest = ""  # of the registrations
+        self.replaced = False  # whether another process has registered a different set since
         self.record_errors: list[Exception] = []
         self.wake = asyncio.Event()
         self.halted = asyncio.Event()
@@ -69,16 +86,23 @@ class Engine:
         """Put the registrations in force; raises and changes nothing if one fails."""
         async with self._lock:
             owner = self.owner = self.owner or Owner(uuid4(), self.dependencies.worker)
-            now = await self.dependencies.clock()
-            step = partial(reconcile, scheduler_id=owner.scheduler_id, zone=self.dependencies.zone, now=now)
-            result = await self.dependencies.database.run(step, registrations)
+            with database_errors():
+                now = await self.dependencies.clock()
+                scheduler = owner.scheduler_id
+                step = partial(reconcile, scheduler_id=scheduler, zone=self.dependencies.zone, now=now)
+                result = await self.dependencies.database.run(step, registrations)
             self.registrations = {job_id(item.name): item for item in registrations}
+            self.digest = digest(registrations)
+            self.replaced = False
+        for name, error in result.unreadable.items():
+            emit(self.dependencies.listener, SchedulerEvent.TASK_UNREADABLE, task=name, error=error)
         return result
 
     async def run_once(self, now: datetime) -> PollResult:
         async with self._lock:
             if self.owner is None:
                 return PollResult()
+            self._compare_roster(await self.dependencies.database.run(read_roster))
             snapshots = await self.dependencies.database.run(read_tasks, list(self.registrations))
             results = [await self._start_if_due(item, self.owner, now) for item in snapshots]
         started = tuple(item.name for item in results if isinstance(item, Claim))
@@ -115,6 +139,14 @@ class Engine:
         if claim is not None:
             self._launch(claim, registered.callback)
         return claim
+
+    def _compare_roster(self, stored: str) -> None:
+        """Notice that another process has registered a different set, or this one again."""
+        replaced = stored != self.digest
+        if replaced != self.replaced:
+            self.replaced = replaced
+            event = SchedulerEvent.REPLACED if replaced else SchedulerEvent.REINSTATED
+            emit(self.dependencies.listener, event)
 
     @property
     def running_names(self) -> set[str]:

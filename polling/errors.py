@@ -8,6 +8,8 @@ PollingError                         .details: a mapping with the documented key
 ├── CronExpressionInvalidError       a cron text that the strict grammar rejects
 ├── NegativeRetryDelayError
 ├── FieldParseError                  the invalid field of a cron text (raised as a cause)
+├── SchedulerOptionError             a wrong argument of `Scheduler`
+├── SchedulerDatabaseError           the database does not answer, or has no tables; nothing was changed
 ├── ScheduleTaskError                a task could not be stored; nothing was changed
 ├── StopSchedulerError               stopped, but the outcome of a run could not be recorded
 ├── TaskTryDeserializeError          a stored task that cannot be read
@@ -38,6 +40,8 @@ __all__ = [
     "RegistrationsNotArrayError",
     "ScheduleDuplicateTaskError",
     "ScheduleTaskError",
+    "SchedulerDatabaseError",
+    "SchedulerOptionError",
     "StopSchedulerError",
     "TaskInvalidStructureError",
     "TaskInvalidTypeError",
@@ -100,6 +104,18 @@ class FieldParseError(PollingError):
 
 
 # -- life cycle ----------------------------------------------------------------------------------
+
+
+class SchedulerOptionError(PollingError):
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        message = f"Invalid scheduler option: {field}={value!r}: {reason}"
+        super().__init__(message, field=field, value=value, reason=reason)
+
+
+class SchedulerDatabaseError(PollingError):
+    def __init__(self, cause: Exception, *, advice: str) -> None:
+        text = " ".join(str(cause).split())
+        super().__init__(f"The database refused: {text}; {advice}", cause=cause)
 
 
 class ScheduleTaskError(PollingError):

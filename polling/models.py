@@ -23,6 +23,7 @@ class Roster(models.Model):
     id = models.PositiveSmallIntegerField(primary_key=True, default=SINGLETON_ID, editable=False)
     scheduler_id = models.UUIDField(null=True, help_text="The scheduler that initialised last.")
     initialized_at = models.DateTimeField(null=True)
+    digest = models.CharField(max_length=64, default="", help_text="SHA-256 of the registrations in force.")
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(id=1), name="there_is_one_roster")]

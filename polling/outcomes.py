@@ -12,9 +12,9 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F
 
+from punctual.jobs.ids import attempt_id
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.contract import RunEnd
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Occurrence, TaskRun
 from punctual.occurrences.states import AttemptState, OccurrenceState, Reason, RunState
 from punctual.polling.claims import Claim

@@ -2,6 +2,7 @@
 
     uninitialized → initializing → running → stopping → stopped
                                    running → reinitializing → running | uninitialized
+                                   running ⇄ replaced, by `initialize` of other processes
 
 Both may be called at any time, by callbacks too. `stop` does not wait for a callback that is itself
 waiting for `stop` or `initialize`: that would be a deadlock.
@@ -28,6 +29,7 @@ class Phase(StrEnum):
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
     RUNNING = "running"
+    REPLACED = "replaced"  # running, but another process has registered a different set
     REINITIALIZING = "reinitializing"
     STOPPING = "stopping"
     STOPPED = "stopped"
@@ -35,7 +37,7 @@ class Phase(StrEnum):
 
 class Lifecycle:
     def __init__(self, dependencies: Dependencies, *, prepare: Prepare, release: Release) -> None:
-        self.phase = Phase.UNINITIALIZED
+        self._phase = Phase.UNINITIALIZED
         self.engine = Engine(dependencies)
         self._prepare = prepare
         self._release = release
@@ -43,6 +45,10 @@ class Lifecycle:
         self._poller = Poller(self.engine)
         self._lock = asyncio.Lock()
         self._waiting_claims: list[UUID] = []
+
+    @property
+    def phase(self) -> Phase:
+        return Phase.REPLACED if self._phase is Phase.RUNNING and self.engine.replaced else self._phase
 
     async def initialize(self, registrations: object) -> None:
         with self._calling():
@@ -54,7 +60,7 @@ class Lifecycle:
                 except Exception as error:
                     await self._fail(error)
                     raise
-                self.phase = Phase.RUNNING
+                self._phase = Phase.RUNNING
                 rules = {item.name: item.rule for item in checked}
                 self._emit(SchedulerEvent.INITIALIZATION_COMPLETED, registrations=rules, **_counts(result))
                 await self._start_or_halt_polling(checked)
@@ -64,7 +70,7 @@ class Lifecycle:
             async with self._lock:
                 if self._is_idle:
                     return
-                self.phase = Phase.STOPPING
+                self._phase = Phase.STOPPING
                 polling = self._poller.active
                 # Halt before emitting: a listener must see no start after STOP_REQUESTED.
                 await self._poller.halt()
@@ -79,8 +85,8 @@ class Lifecycle:
     # -- initialize ------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        again = self.phase is Phase.RUNNING
-        self.phase = Phase.REINITIALIZING if again else Phase.INITIALIZING
+        again = self._phase is Phase.RUNNING
+        self._phase = Phase.REINITIALIZING if again else Phase.INITIALIZING
         self._prepare()
         self._emit(
             SchedulerEvent.REINITIALIZATION_STARTED if again else SchedulerEvent.INITIALIZATION_STARTED
@@ -91,7 +97,7 @@ class Lifecycle:
         if self._poller.active:
             await self._poller.halt()
             self._emit(SchedulerEvent.POLLING_STOPPED)
-        self.phase = Phase.UNINITIALIZED
+        self._phase = Phase.UNINITIALIZED
         self._emit(SchedulerEvent.INITIALIZATION_FAILED, error=repr(error))
         await self._release_once_idle()
 
@@ -114,7 +120,7 @@ class Lifecycle:
 
     async def _close(self) -> None:
         await self._release_once_idle()
-        self.phase = Phase.STOPPED
+        self._phase = Phase.STOPPED
         self._emit(SchedulerEvent.STOPPED)
         errors, self.engine.record_errors = self.engine.record_errors, []
         if errors:
@@ -130,14 +136,14 @@ class Lifecycle:
     async def _release_later(self) -> None:
         tasks = [task for _, task in self.engine.running.values()]
         await asyncio.wait(tasks)
-        if self.phase in (Phase.STOPPED, Phase.UNINITIALIZED) and not self.engine.running:
+        if self._phase in (Phase.STOPPED, Phase.UNINITIALIZED) and not self.engine.running:
             await self._release()
 
     @property
     def _is_idle(self) -> bool:
         """Whether there is nothing to stop. A failed `initialize` may have left callbacks running."""
-        idle = self.phase is Phase.UNINITIALIZED and not self.engine.running
-        return self.phase is Phase.STOPPED or idle
+        idle = self._phase is Phase.UNINITIALIZED and not self.engine.running
+        return self._phase is Phase.STOPPED or idle
 
     @contextmanager
     def _calling(self) -> Iterator[None]:

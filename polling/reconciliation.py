@@ -5,9 +5,9 @@ calls, in any processes, the second sees the result of the first. A run in progr
 that a changed task does not overlap with its earlier run.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -22,13 +22,13 @@ from punctual.jobs.definition.document import Definition, TaskDefinition
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.ids import job_id
 from punctual.jobs.models import Job, Origin
-from punctual.jobs.store.definitions import Change, store
+from punctual.jobs.store.definitions import Change, remove, store
 from punctual.occurrences.states import RUN_HELD, Reason, RunState
 from punctual.polling.deserialization import deserialize
 from punctual.polling.eligibility import minute_of
-from punctual.polling.errors import PollingError, ScheduleTaskError, TaskListMismatchError
+from punctual.polling.errors import ScheduleTaskError, TaskListMismatchError, TaskTryDeserializeError
 from punctual.polling.models import Roster, TaskState
-from punctual.polling.registrations import Callback, CheckedRegistration, Rule
+from punctual.polling.registrations import Callback, CheckedRegistration, Rule, digest
 from punctual.polling.runs import abandon_retry
 from punctual.polling.snapshots import stored_fields
 
@@ -43,9 +43,11 @@ class Reconciliation:
     preserved: tuple[str, ...] = ()
     overridden: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    # Stored tasks that could not be read: overridden if they are registered, otherwise removed.
+    unreadable: Mapping[str, TaskTryDeserializeError] = field(default_factory=dict)
 
 
-def classify(registered: Mapping[str, Rule], stored: Mapping[str, Rule]) -> Reconciliation:
+def classify(registered: Mapping[str, Rule], stored: Mapping[str, Rule | None]) -> Reconciliation:
     return Reconciliation(
         new=tuple(sorted(registered.keys() - stored.keys())),
         preserved=tuple(sorted(name for name in registered if stored.get(name) == registered[name])),
@@ -63,20 +65,18 @@ def reconcile(
     registered = {item.name: item for item in registrations}
     change = Change(Origin.POLLING, author="polling scheduler", now=now, reason="registered")
     with transaction.atomic():
-        _lock_roster(scheduler_id, now)
-        stored = _stored_rules()
+        _lock_roster(scheduler_id, digest(registered.values()), now)
+        stored, unreadable = _stored_rules()
         result = classify({name: item.rule for name, item in registered.items()}, stored)
         for name in (*result.new, *result.overridden):
             with _schedule_errors(name, registered[name].rule):
                 _check_owner(name)
                 store([_definition(registered[name], zone)], change)
                 _reset(registered[name], scheduler_id, zone=zone, now=now)
-        for name in result.removed:
-            with _schedule_errors(name, stored[name]):
-                _remove(name, now)
+        _remove(result.removed, change)
         _preserve([registered[name] for name in result.preserved], scheduler_id, zone=zone, change=change)
         _verify(registered)
-    return result
+    return replace(result, unreadable=unreadable)
 
 
 @contextmanager
@@ -87,24 +87,25 @@ def _schedule_errors(name: str, rule: Rule) -> Iterator[None]:
         raise ScheduleTaskError(name, rule.cron, error) from error
 
 
-def _lock_roster(scheduler_id: UUID, now: datetime) -> None:
+def _lock_roster(scheduler_id: UUID, set_digest: str, now: datetime) -> None:
     Roster.objects.bulk_create([Roster()], ignore_conflicts=True)
     Roster.objects.select_for_update().get(pk=Roster.SINGLETON_ID)
-    Roster.objects.filter(pk=Roster.SINGLETON_ID).update(scheduler_id=scheduler_id, initialized_at=now)
+    row = Roster.objects.filter(pk=Roster.SINGLETON_ID)
+    row.update(scheduler_id=scheduler_id, initialized_at=now, digest=set_digest)
 
 
-def _stored_rules() -> dict[str, Rule]:
+def _stored_rules() -> tuple[dict[str, Rule | None], dict[str, TaskTryDeserializeError]]:
+    """The stored rules by name, None for a task that cannot be read, and why."""
     jobs = Job.objects.registered().filter(origin=Origin.POLLING).order_by("id")
     states = {row.job_id: row for row in TaskState.objects.filter(job__in=jobs.values("id"))}
-    return {job.name: _rule(job, states.get(job.id)) for job in jobs}
-
-
-def _rule(job: Job, state: TaskState | None) -> Rule:
-    try:
-        return deserialize(stored_fields(job, state)).rule
-    except PollingError as error:
-        error.add_note(f"while reading the stored task {job.name!r}")
-        raise
+    rules: dict[str, Rule | None] = {}
+    unreadable: dict[str, TaskTryDeserializeError] = {}
+    for job in jobs:
+        try:
+            rules[job.name] = deserialize(stored_fields(job, states.get(job.id))).rule
+        except TaskTryDeserializeError as error:
+            rules[job.name], unreadable[job.name] = None, error
+    return rules, unreadable
 
 
 def _check_owner(name: str) -> None:
@@ -153,12 +154,13 @@ def _reset(item: CheckedRegistration, scheduler_id: UUID, *, zone: str, now: dat
     )
 
 
-def _remove(name: str, now: datetime) -> None:
-    """Mark the job as removed. Its row keeps the history, and a running callback may finish."""
-    owner = job_id(name)
-    _drop_retry(owner, reason=Reason.NOT_REGISTERED, now=now)
-    TaskState.objects.filter(job=owner).update(pending_retry_until=None, revision=F("revision") + 1)
-    Job.objects.filter(pk=owner).update(removed_at=now, updated_at=now)
+def _remove(names: Collection[str], change: Change) -> None:
+    """Mark the jobs as removed. Their rows keep the history, and running callbacks may finish."""
+    owners = [job_id(name) for name in names]
+    for owner in owners:
+        _drop_retry(owner, reason=Reason.NOT_REGISTERED, now=change.now)
+    TaskState.objects.filter(job__in=owners).update(pending_retry_until=None, revision=F("revision") + 1)
+    remove(owners, replace(change, reason=Reason.NOT_REGISTERED))
 
 
 def _drop_retry(owner: UUID, *, reason: str, now: datetime) -> None:
@@ -185,6 +187,6 @@ def _preserve(items: list[CheckedRegistration], scheduler_id: UUID, *, zone: str
 
 def _verify(registered: Mapping[str, CheckedRegistration]) -> None:
     expected = {name: item.rule for name, item in registered.items()}
-    actual = _stored_rules()
+    actual, _ = _stored_rules()
     if actual != expected:
         raise TaskListMismatchError(sorted(expected), sorted(actual))

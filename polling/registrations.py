@@ -4,9 +4,11 @@ Checks per registration, in this order: shape, name, callback, duplicate, cron, 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from punctual.jobs.config.bounded_duration import MAX_DURATION
@@ -82,6 +84,12 @@ def check_registrations(registrations: object) -> tuple[CheckedRegistration, ...
             registration.name, Rule(registration.cron, registration.retry_delay), registration.callback
         )
     return tuple(checked.values())
+
+
+def digest(registrations: Iterable[CheckedRegistration]) -> str:
+    """Equal for equal sets of names, cron texts and delays, in any order and process."""
+    items = sorted((item.name, item.rule.cron, str(item.rule.retry_delay)) for item in registrations)
+    return sha256(json.dumps(items).encode()).hexdigest()
 
 
 def _check_shape(index: int, item: object) -> Registration:

@@ -12,10 +12,10 @@ from uuid import UUID
 
 from punctual.jobs.config.cascade import job_config, task_config
 from punctual.jobs.config.keys import TASK_KEYS
+from punctual.jobs.ids import attempt_id, occurrence_id, run_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.contract import Closing
-from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
 from punctual.occurrences.models import Attempt, Cause, Occurrence, TaskRun
 from punctual.occurrences.planning.new_rows import new_occurrence
 from punctual.occurrences.states import AttemptState, OccurrenceState

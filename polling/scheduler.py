@@ -7,20 +7,25 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Event, Thread
-from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
 from punctual.jobs.clock import database_now
+from punctual.jobs.config.bounded_duration import MAX_DURATION
 from punctual.jobs.events import Event as Events
 from punctual.jobs.events import emit_error
 from punctual.polling.claims import LEASE, Claim
 from punctual.polling.database_thread import DatabaseThread
 from punctual.polling.engine import Dependencies, Engine
+from punctual.polling.errors import SchedulerOptionError
 from punctual.polling.phases import Lifecycle, Phase
 from punctual.polling.scheduler_events import Listener, ignore_event
+from punctual.schedules.errors import UnknownZoneError
+from punctual.schedules.wall_clock.zones import find_zone
 
 __all__ = ["Phase", "Scheduler"]
+
+MIN_LEASE = timedelta(seconds=0.1)  # it is renewed three times as often
 
 
 class Scheduler:
@@ -43,9 +48,9 @@ class Scheduler:
             database=database,
             clock=clock,
             pause=pause,
-            zone=ZoneInfo(timezone or settings.TIME_ZONE).key,
+            zone=_check_zone(settings.TIME_ZONE if timezone is None else timezone),
             worker=f"{socket.gethostname()}/{os.getpid()}",
-            lease=lease,
+            lease=_check_lease(lease),
             listener=listener,
         )
         # The life cycle starts and stops the heartbeat under its lock, so that a `stop` cannot stop the
@@ -74,6 +79,22 @@ class Scheduler:
     async def _release(self) -> None:
         self._heartbeat.stop()
         await self._lifecycle.engine.dependencies.database.close()
+
+
+def _check_zone(name: object) -> str:
+    try:
+        if isinstance(name, str):
+            return find_zone(name).name
+    except UnknownZoneError:
+        pass
+    raise SchedulerOptionError("timezone", name, "expected an IANA zone such as Europe/Berlin")
+
+
+def _check_lease(lease: object) -> timedelta:
+    if not isinstance(lease, timedelta) or not MIN_LEASE <= lease <= MAX_DURATION:
+        reason = f"expected a timedelta of {MIN_LEASE.total_seconds():g} seconds to {MAX_DURATION.days} days"
+        raise SchedulerOptionError("lease", lease, reason)
+    return lease
 
 
 async def pause(wake: asyncio.Event, seconds: float) -> None:

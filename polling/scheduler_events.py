@@ -15,6 +15,9 @@ class SchedulerEvent(StrEnum):
     INITIALIZATION_COMPLETED = "SchedulerInitializationCompleted"
     INITIALIZATION_FAILED = "SchedulerInitializationFailed"
     REINITIALIZATION_STARTED = "SchedulerReinitializationStarted"
+    # Another process has registered a different set; and registered this scheduler's set again.
+    REPLACED = "SchedulerReplaced"
+    REINSTATED = "SchedulerReinstated"
     STOP_REQUESTED = "SchedulerStopRequested"
     STOPPED = "SchedulerStopped"
     RUN_STARTED = "TaskRunStarted"
@@ -36,6 +39,7 @@ Facts = Mapping[str, object]
 Listener = Callable[[SchedulerEvent, Facts], None]
 
 WARNING_EVENTS = {
+    SchedulerEvent.REPLACED,
     SchedulerEvent.POLL_FAILED,
     SchedulerEvent.TASK_UNREADABLE,
     SchedulerEvent.CLAIM_LOST,

@@ -10,7 +10,7 @@ from punctual.occurrences.states import RUN_HELD, RunState
 from punctual.polling.deserialization import StoredTask, deserialize
 from punctual.polling.eligibility import Holder
 from punctual.polling.errors import TaskInvalidStructureError, TaskTryDeserializeError
-from punctual.polling.models import TaskState
+from punctual.polling.models import Roster, TaskState
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class TaskSnapshot:
 class UnreadableTask:
     name: str
     error: TaskTryDeserializeError
+
+
+def read_roster() -> str:
+    """The digest of the registrations in force."""
+    return Roster.objects.values_list("digest", flat=True).first() or ""
 
 
 def read_tasks(jobs: Collection[UUID]) -> list[TaskSnapshot | UnreadableTask]:

@@ -85,21 +85,37 @@ def test_every_error_is_a_deserialize_error() -> None:
         assert issubclass(getattr(errors, f"Task{name}Error"), errors.TaskTryDeserializeError)
 
 
-def test_initialize_refuses_an_unreadable_stored_task_and_changes_nothing(world: World) -> None:
+def spoil(name: str) -> None:
+    Job.objects.filter(name=name).update(schedule="posix:nonsense")
+
+
+@pytest.mark.req("POL-1")
+def test_initialize_overrides_an_unreadable_stored_task_and_says_so(world: World) -> None:
     world.initialize(world.register("a", "0 3 * * *"))
-    Job.objects.filter(name="a").update(schedule="posix:nonsense")
-    with pytest.raises(errors.TaskInvalidValueError) as caught:
-        world.initialize(world.register("a", "0 3 * * *"), world.register("b"))
-    assert "'a'" in caught.value.__notes__[0]
-    assert not Job.objects.filter(name="b").exists()
+    spoil("a")
+    world.initialize(world.register("a", "0 3 * * *"), world.register("b", "0 3 * * *"))
+    assert dict(Job.objects.values_list("name", "schedule")) == {
+        "a": "posix:0 3 * * *",
+        "b": "posix:0 3 * * *",
+    }
+    assert SchedulerEvent.TASK_UNREADABLE in world.signals
 
 
-def test_initialize_refuses_a_stored_task_without_its_state(world: World) -> None:
+@pytest.mark.req("POL-1")
+def test_initialize_removes_an_unreadable_stored_task_that_is_not_registered(world: World) -> None:
+    world.initialize(world.register("a", "0 3 * * *"), world.register("b", "0 3 * * *"))
+    spoil("a")
+    for _ in range(2):
+        world.initialize(world.register("b", "0 3 * * *"))
+    assert list(Job.objects.registered().values_list("name", flat=True)) == ["b"]
+
+
+@pytest.mark.req("POL-1")
+def test_initialize_restores_the_state_of_a_stored_task_that_has_lost_it(world: World) -> None:
     world.initialize(world.register("a", "0 3 * * *"))
     TaskState.objects.all().delete()
-    with pytest.raises(errors.TaskInvalidStructureError) as caught:
-        world.initialize(world.register("a", "0 3 * * *"))
-    assert caught.value.details == {"value": "a"}
+    world.initialize(world.register("a", "0 3 * * *"))
+    assert TaskState.objects.get().job.name == "a"
 
 
 def test_a_poll_skips_an_unreadable_task_and_starts_the_others(world: World) -> None:

@@ -333,8 +333,50 @@ def test_stop_raises_when_an_outcome_could_not_be_recorded_and_still_stops(world
 
 @pytest.mark.req("POL-6")
 def test_a_database_that_fails_during_initialize_leaves_it_uninitialized(world: World) -> None:
-    with missing("punctual_taskstate"), pytest.raises((Error, errors.ScheduleTaskError)):
+    with missing("punctual_taskstate"), pytest.raises(errors.SchedulerDatabaseError):
         world.initialize(world.register("a"))
     assert world.phase == Phase.UNINITIALIZED
     world.initialize(world.register("a"))
     assert world.running == ["a"]
+
+
+@pytest.mark.req("POL-7")
+def test_a_scheduler_notices_that_another_has_replaced_its_registrations(world: World) -> None:
+    first = world.process
+    world.initialize(world.register("a", "0 3 * * *"), world.register("b", "0 4 * * *"))
+    second = world.boot()
+    world.do(
+        second.lifecycle.initialize([world.register("b", "0 4 * * *"), world.register("c", "0 5 * * *")])
+    )
+    world.advance(minutes=2)
+    assert (first.lifecycle.phase, second.lifecycle.phase) == (Phase.REPLACED, Phase.RUNNING)
+    assert world.signals.count(SchedulerEvent.REPLACED) == 1, "emitted once, not at every poll"
+
+    world.do(first.lifecycle.initialize([world.register("a", "0 3 * * *"), world.register("b", "0 4 * * *")]))
+    world.advance(minutes=2)
+    assert (first.lifecycle.phase, second.lifecycle.phase) == (Phase.RUNNING, Phase.REPLACED)
+
+
+@pytest.mark.req("POL-7")
+def test_a_scheduler_whose_set_is_registered_again_is_reinstated(world: World) -> None:
+    first = world.process
+    world.initialize(world.register("a", "0 3 * * *"))
+    second = world.boot()
+    world.do(second.lifecycle.initialize([world.register("c", "0 5 * * *")]))
+    world.advance(minutes=2)
+    world.do(second.lifecycle.initialize([world.register("a", "0 3 * * *")]))
+    world.advance(minutes=2)
+    assert (first.lifecycle.phase, second.lifecycle.phase) == (Phase.RUNNING, Phase.RUNNING)
+    assert world.signals.count(SchedulerEvent.REINSTATED) == 1
+
+
+@pytest.mark.req("POL-7")
+def test_processes_with_the_same_set_do_not_replace_each_other(world: World) -> None:
+    world.initialize(world.register("a", "0 3 * * *"), world.register("b", "0 4 * * *"))
+    second = world.boot()
+    world.do(
+        second.lifecycle.initialize([world.register("b", "0 4 * * *"), world.register("a", "0 3 * * *")])
+    )
+    world.advance(minutes=2)
+    assert {process.lifecycle.phase for process in world.processes} == {Phase.RUNNING}
+    assert SchedulerEvent.REPLACED not in world.signals

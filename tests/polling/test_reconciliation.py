@@ -104,6 +104,8 @@ def test_a_task_that_is_no_longer_registered_is_removed_and_its_history_stays(wo
     assert Job.objects.get(name="a").removed_at == NOON
     assert Occurrence.objects.get(job__name="a").state == "failed"
     assert TaskRun.objects.get(occurrence__job__name="a").reason == "no longer registered"
+    last = JobVersion.objects.filter(job__name="a").latest("number")
+    assert (last.number, last.after["enabled"], last.reason) == (2, False, "no longer registered")
 
 
 def test_a_removed_task_that_runs_may_finish_and_is_not_retried(world: World) -> None:

@@ -165,3 +165,15 @@ def test_nothing_is_scheduled_when_one_registration_is_bad(world: World) -> None
     world.advance(minutes=2)
     assert world.running == []
     assert not Job.objects.exists()
+
+
+@pytest.mark.req("POL-6")
+def test_the_errors_of_cron_texts_carry_their_details() -> None:
+    invalid = errors.InvalidCronExpressionError("61 * * * *", "minute", "out of range")
+    assert invalid.details == {"expression": "61 * * * *", "field": "minute", "reason": "out of range"}
+    failed = errors.CronCalculationError("0 0 30 2 *", "2026-01-05T12:00:00Z", "no match")
+    assert failed.details == {
+        "expression": "0 0 30 2 *",
+        "currentTime": "2026-01-05T12:00:00Z",
+        "cause": "no match",
+    }

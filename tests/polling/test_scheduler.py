@@ -15,6 +15,7 @@ from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, TaskRun
 from punctual.occurrences.states import Reason
 from punctual.polling import Registration, Scheduler
+from punctual.polling.errors import SchedulerOptionError
 from punctual.polling.scheduler import Phase
 from punctual.polling.scheduler_events import SchedulerEvent
 from tests.polling.properties import check
@@ -171,6 +172,27 @@ def test_the_zone_is_django_s_unless_given(settings: Any) -> None:
     settings.TIME_ZONE = "Europe/Madrid"
     assert Scheduler()._lifecycle.engine.dependencies.zone == "Europe/Madrid"
     assert Scheduler(timezone="Asia/Tokyo")._lifecycle.engine.dependencies.zone == "Asia/Tokyo"
+
+
+@pytest.mark.req("POL-6")
+@pytest.mark.parametrize(
+    ("options", "field", "reason"),
+    [
+        ({"lease": timedelta()}, "lease", "0.1 seconds to 366 days"),
+        ({"lease": timedelta(seconds=-1)}, "lease", "0.1 seconds to 366 days"),
+        ({"lease": 30}, "lease", "expected a timedelta"),
+        ({"timezone": "Asia"}, "timezone", "expected an IANA zone such as Europe/Berlin"),
+        ({"timezone": "../etc/passwd"}, "timezone", "expected an IANA zone"),
+        ({"timezone": "Europe/Nowhere"}, "timezone", "expected an IANA zone"),
+        ({"timezone": ""}, "timezone", "expected an IANA zone"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_is_allowed(
+    options: dict[str, Any], field: str, reason: str
+) -> None:
+    with pytest.raises(SchedulerOptionError, match=reason) as refused:
+        Scheduler(**options)
+    assert (refused.value.details["field"], refused.value.details["value"]) == (field, options[field])
 
 
 @pytest.mark.req("POL-5")
