@@ -17,6 +17,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from punctual.schedules.durations import parse_duration
+from scheduler_project.private_files import PrivateDatabase, make_folder
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
@@ -95,7 +96,7 @@ def secret_key(env: Mapping[str, str], var: Path, *, embedded: bool) -> str:
     if not embedded:
         raise ImproperlyConfigured("SECRET_KEY is not set; it is required when DATABASE_URL is set")
     path = var / "secret_key"
-    var.mkdir(parents=True, exist_ok=True)
+    make_folder(var)
     if not path.exists():
         # Processes that start at the same time each write a file of their own; the first link wins.
         draft = var / f".secret_key.{os.getpid()}"
@@ -131,10 +132,11 @@ def database(env: Mapping[str, str], var: Path) -> dict[str, Any]:
         options |= {
             "transaction_mode": "IMMEDIATE",
             "timeout": 30,
+            "factory": PrivateDatabase,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
         }
         if not env.get("DATABASE_URL"):
-            var.mkdir(parents=True, exist_ok=True)
+            make_folder(var)
     else:
         options["connect_timeout"] = number(env, "DATABASE_CONNECT_TIMEOUT", default=5)
         # Detect a server that vanished without closing the connection, within about a minute.

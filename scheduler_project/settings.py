@@ -41,6 +41,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "punctual.console.status.probes.ProbeMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    "punctual.console.middleware.ContentSecurityPolicyMiddleware",
+    "punctual.console.middleware.RefuseNulMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from punctual import Cancel, Context, Job, Retry, scheduled
+from punctual import Cancel, Context, HandBack, Job, Retry, scheduled
 
 logger = logging.getLogger("demo")
 
@@ -77,16 +77,18 @@ def send(ctx: Context) -> None:
 
 
 @scheduled("20 */2 * * * *", name="broken-import", retry=Retry(2, "2s"))
-def import_invoices(ctx: Context) -> None:
+def import_orders(ctx: Context) -> None:
     """Always fail: two quick retries, then a dead letter."""
-    raise ValueError("invoice 4711 has no customer")
+    raise LookupError("order 1187 names a product that does not exist")
 
 
 @scheduled("*/15 * * * * *", name="slow-backup", overlap="skip", task_timeout="40s")
 def back_up(ctx: Context) -> None:
     """Take longer than the interval: every other occurrence is skipped, with its reason."""
-    for _ in range(25):
+    for _ in range(100):
+        if ctx.stopping:
+            raise HandBack("the worker stops; another one runs it again")
         if ctx.canceled:
             raise Cancel("stop requested")
-        time.sleep(1)
+        time.sleep(0.25)
     ctx.logger.info("backup written")

@@ -4,9 +4,11 @@ import fcntl
 import os
 import socket
 import stat
+from functools import partial
 from pathlib import Path
 
 from scheduler_project.environment import embedded_socket
+from scheduler_project.private_files import UMASK, make_folder
 from scheduler_project.up.child import Program
 from scheduler_project.up.errors import RefusedError
 
@@ -23,7 +25,7 @@ def lock_folder(var: Path) -> None:
 
     The descriptor is never closed: the kernel releases the lock when the process ends, also after kill -9.
     """
-    var.mkdir(parents=True, exist_ok=True)
+    make_folder(var)
     descriptor = os.open(var, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -47,7 +49,9 @@ def program(var: Path) -> Program:
         "loglevel": "warning",
     }
     argv = [word for name, value in options.items() for word in (f"--{name}", value)]
-    return Program("broker", (server_binary(), *argv), ready=lambda: answers(path), foundation=True)
+    ready = partial(answers, path)
+    # The mask makes the socket and the files of messages private before the server sets any permission.
+    return Program("broker", (server_binary(), *argv), ready=ready, foundation=True, umask=UMASK)
 
 
 def server_binary() -> str:
@@ -75,7 +79,7 @@ def answers(path: Path) -> bool:
 
 def _private_folder(folder: Path, *, shared: bool) -> None:
     """Create the folder; refuse one in the temp directory that belongs to another user."""
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    make_folder(folder)
     status = folder.lstat()
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
     if not shared and (not ours or status.st_mode & 0o077):

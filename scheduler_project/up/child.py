@@ -26,6 +26,7 @@ class Program:
     env: Mapping[str, str] = field(default_factory=dict)  # added to the environment of all programs
     ready: Callable[[], bool] | None = None
     foundation: bool = False  # the other programs need it: it stops after them
+    umask: int = -1  # of the files it creates; -1: that of the supervisor
 
 
 class Child:
@@ -41,6 +42,7 @@ class Child:
             stdout=inlet,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=program.umask,
         )
         os.close(inlet)
         os.set_blocking(self.output, False)

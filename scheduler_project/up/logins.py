@@ -11,6 +11,7 @@ from pathlib import Path
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
+from scheduler_project.private_files import make_folder
 from scheduler_project.up.errors import RefusedError
 
 DEMO_USER = "demo"
@@ -52,7 +53,7 @@ def flower_login(env: Mapping[str, str], var: Path, *, demo: bool) -> tuple[str,
 def read_password(path: Path) -> str:
     """Read the password in this file; generate it if there is none."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         # O_EXCL and the mode: never written into a file that others can read.
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(12))

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -207,6 +208,28 @@ def test_the_demo_prints_its_login_and_its_jobs_run(up: StartUp, var: Path) -> N
     assert "demo only" in running.text
     running.wait_until(lambda: "alive, scheduled for" in running.text, what="a heartbeat")
     assert running.stop(signal.SIGINT) == 0
+
+
+@pytest.mark.alone
+@pytest.mark.req("EXE-9")
+def test_ctrl_c_ends_the_demo_in_seconds_while_its_slow_job_runs(up: StartUp) -> None:
+    running = up("--demo", "--no-flower", "--beats", "1", "--concurrency", "2")
+    running.wait_until(lambda: "Task slow-backup" in running.text, what="the slow job has started")
+    began = time.monotonic()
+    assert running.stop(signal.SIGINT) == 0
+    assert time.monotonic() - began < 10, running.text
+    assert "backup written" not in running.text
+
+
+@pytest.mark.req("OPS-7")
+def test_no_file_or_socket_of_the_embedded_platform_is_readable_by_others(up: StartUp, var: Path) -> None:
+    running = up("--demo", "--no-flower", "--beats", "1", "--concurrency", "1")
+    running.wait_until_ready()
+    running.wait_until((var / "punctual.sqlite3-shm").exists, what="a connection of a beat")
+    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in (var, *var.rglob("*"))}
+    assert {path.name for path in modes} >= {"punctual.sqlite3-wal", "punctual.sqlite3-shm", "broker.sock"}
+    assert {str(path): oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+    assert running.stop() == 0
 
 
 def test_a_killed_child_is_restarted(up: StartUp) -> None:

@@ -18,12 +18,14 @@ from punctual.execution.models import Process
 from punctual.execution.supervision import presence
 from punctual.jobs.clock import database_now
 from tests.architecture.source import FLOW
-from tests.docs.markdown import ROOT
+from tests.docs.markdown import ROOT, page
 from tests.docs.test_claims import environment_variables
 
 DOCKER = ROOT / "docker"
 VARIABLE = re.compile(r"\$\{([A-Z_]+)(:[-?])?")
 OURS = ("migrate", "web", "beat", "worker", "flower")
+# Debug mode is not for containers; the folder is of the embedded default; the image has one settings module.
+NOT_PASSED = {"DEBUG", "PUNCTUAL_VAR", "DJANGO_SETTINGS_MODULE"}
 ONLY_COMPOSE = {"POSTGRES_PASSWORD", "BROKER_PASSWORD", "FLOWER_BASIC_AUTH", "WEB_PORT", "FLOWER_PORT"}
 
 
@@ -52,6 +54,18 @@ def test_a_service_is_given_only_variables_that_are_read(name: str) -> None:
     given = set(services()[name]["environment"])
     assert given - {"FLOWER_BASIC_AUTH"} <= environment_variables()
     assert {"DATABASE_URL", "BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"} <= given
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_service_is_given_every_documented_variable(name: str) -> None:
+    documented = {row[0] for row in page("docs/operations.md").table("Environment variables")}
+    assert documented - set(services()[name]["environment"]) == NOT_PASSED
+
+
+def test_a_variable_without_a_value_is_optional_and_shown_in_the_example() -> None:
+    optional = {name for name, value in compose()["x-app"]["environment"].items() if value is None}
+    shown = re.findall(r"^# ([A-Z_]+)=", (DOCKER / ".env.example").read_text(), re.MULTILINE)
+    assert optional <= set(shown)
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name != "web"])

@@ -6,7 +6,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from punctual import HandBack
 from punctual.jobs.declaration.registry import Registry, registry
+from tests.docs.markdown import page
 
 pytestmark = pytest.mark.req("OPS-1")
 
@@ -26,8 +28,8 @@ def demo(declared: Registry, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def context(attempt: int) -> SimpleNamespace:
-    return SimpleNamespace(attempt=attempt, logger=logging.getLogger("demo"))
+def context(attempt: int, **facts: object) -> SimpleNamespace:
+    return SimpleNamespace(attempt=attempt, logger=logging.getLogger("demo"), **facts)
 
 
 def test_the_demo_declares_five_jobs(demo: ModuleType, declared: Registry) -> None:
@@ -35,7 +37,7 @@ def test_the_demo_declares_five_jobs(demo: ModuleType, declared: Registry) -> No
         "heartbeat": ["heartbeat"],
         "warehouse-etl": ["extract_orders", "extract_customers", "extract_prices"],
         "sales-report": ["collect", "render", "send"],
-        "broken-import": ["import_invoices"],
+        "broken-import": ["import_orders"],
         "slow-backup": ["back_up"],
     }
 
@@ -49,5 +51,17 @@ def test_the_flaky_step_fails_on_every_other_attempt(demo: ModuleType) -> None:
 
 
 def test_the_broken_import_always_fails(demo: ModuleType) -> None:
-    with pytest.raises(ValueError, match="4711"):
-        demo.import_invoices(context(0))
+    with pytest.raises(LookupError, match="order 1187"):
+        demo.import_orders(context(0))
+
+
+@pytest.mark.req("EXE-9")
+def test_the_slow_backup_hands_back_when_its_worker_stops(demo: ModuleType) -> None:
+    with pytest.raises(HandBack):
+        demo.back_up(context(0, stopping=True, canceled=False))
+
+
+def test_the_demo_and_the_tutorial_fail_with_different_errors(demo: ModuleType) -> None:
+    with pytest.raises(LookupError) as failed:
+        demo.import_orders(context(0))
+    assert str(failed.value) not in page("docs/tutorial.md").text

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from punctual.execution.worker.log_tail import RunIdsFilter, capture_log
-from punctual.jobs import events, redaction
+from punctual.execution.worker.log_tail import RunIdsFilter
+from punctual.jobs import redaction
 from punctual.jobs.events import Event, IdsAdapter, emit, emit_error
 from punctual.jobs.redaction import HIDDEN, RedactingFilter, hide_secret_args
 from scheduler_project.log_format import Json, Plain
+from tests.execution.worker.test_log_tail import capture_log
 
 pytestmark = pytest.mark.req("OPS-6")
 
@@ -74,7 +75,7 @@ def test_an_event_is_a_readable_line(stream: StringIO) -> None:
 
 
 def test_a_function_s_line_carries_the_ids_of_its_run(stream: StringIO, form: str) -> None:
-    logger = IdsAdapter(logging.getLogger("punctual.task.etl.load"), IDS)
+    logger = IdsAdapter(logging.getLogger("punctual.task.etl.load"), {"ids": IDS})
     logger.info("copied %d", 7, extra={"mine": 1})
     if form == "json":
         assert {**IDS, "message": "copied 7"}.items() <= fields(stream).items()
@@ -127,4 +128,3 @@ def test_the_settings_use_these_and_know_their_secrets() -> None:
     handlers: Any = settings.LOGGING["handlers"]
     assert handlers["console"]["filters"] == ["ids", "redaction"]
     assert settings.SECRET_KEY in redaction.settings_secrets()
-    assert events.is_logged(Event.BEAT_TICKED) is logging.getLogger("punctual").isEnabledFor(logging.DEBUG)
