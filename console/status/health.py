@@ -1,4 +1,4 @@
-"""Readiness checks of database, broker, beats and workers: one verdict and one line per check.
+"""Readiness checks of database, broker, beats, workers and queues: one verdict and one line per check.
 
 A line says what failed and how, without address, user or password. The log has the details.
 """
@@ -13,6 +13,7 @@ from celery import current_app
 from django.db import connections
 
 from punctual.beat.tick import MAX_SLEEP
+from punctual.console.status.queue_coverage import describe_unserved, unserved_queues
 from punctual.execution.models import Process
 from punctual.jobs.clock import database_now
 from punctual.jobs.events import Event, emit
@@ -21,6 +22,7 @@ from punctual.occurrences.states import RUN_HELD
 
 MAX_WAIT = timedelta(seconds=30)  # a message that waits longer needs proof that workers are working
 RECENT = timedelta(hours=1)
+DEGRADING = frozenset({"queues"})  # when only these fail, the platform works, but not all of it
 TIMEOUT = 2.0  # seconds per check; probes commonly give up after a few
 
 
@@ -88,12 +90,22 @@ def any_run_taken(*, since: datetime, now: datetime) -> bool:
     return alive.exists() or recent.exists()
 
 
+def queues() -> Check:
+    """Check that every queue in which runs wait has a worker, whatever the other queues do."""
+    now = database_now()
+    unserved = unserved_queues(now)
+    if not unserved:
+        return Check(ok=True, detail="every queue in which runs wait has a worker")
+    return Check(ok=False, detail=describe_unserved(unserved, now))
+
+
 def readiness(oldest_tick: timedelta | None, timeout: float = TIMEOUT) -> dict[str, Check]:
     checks = {
         "database": database,
         "broker": broker,
         "tick": lambda: tick(oldest_tick),
         "consumption": consumption,
+        "queues": queues,
     }
     return run_checks(checks, timeout)
 

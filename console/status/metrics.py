@@ -13,15 +13,14 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from punctual.console.status.metric_totals import counters_text
+from punctual.console.status.queue_coverage import queue_coverage
 from punctual.execution.models import Process
-from punctual.jobs.config.cascade import Config
 from punctual.jobs.models import Job
+from punctual.occurrences.active_states import Activity, activity_of_occurrence
 from punctual.occurrences.models import Occurrence, TaskRun
-from punctual.occurrences.states import OccurrenceState, RunState
 
 FORGOTTEN_AFTER = timedelta(hours=1)  # a beat this far behind the newest tick is no longer reported
 MAX_BEATS = 100
-QUEUE = Config().queue
 
 
 class LedgerCollector(Collector):
@@ -43,16 +42,18 @@ def render_metrics(now: datetime) -> bytes:
 
 
 def state_gauges() -> Iterator[Metric]:
-    """Count running and queued occurrences, paused jobs and dead letters."""
-    live = (OccurrenceState.RUNNING, OccurrenceState.QUEUED)
-    rows = Occurrence.objects.filter(state__in=live).order_by()
-    count = dict(rows.values_list("state").annotate(Count("pk")))
-    yield gauge("jobs_running_total", "Occurrences running.", count.get(live[0], 0))
-    yield gauge("jobs_in_queue_total", "Occurrences due and waiting.", count.get(live[1], 0))
+    """Count active and queued occurrences, paused jobs and dead letters."""
+    active = Occurrence.objects.active().annotate(activity=activity_of_occurrence()).order_by()
+    count = dict(active.values_list("activity").annotate(Count("pk")))
+    yield gauge("jobs_running", "Occurrences of which a worker holds a run.", count.get(Activity.RUNNING, 0))
+    sent = "Occurrences of which no worker holds a run: the next one waits for a worker."
+    yield gauge("jobs_dispatched", sent, count.get(Activity.DISPATCHED, 0))
+    waiting = "Occurrences of which no worker holds a run: one waits for its next attempt."
+    yield gauge("jobs_retrying", waiting, count.get(Activity.RETRYING, 0))
+    yield gauge("jobs_in_queue", "Occurrences due and waiting.", Occurrence.objects.waiting().count())
     paused = Job.objects.registered().filter(paused_at__isnull=False).count()
-    yield gauge("jobs_paused_total", "Jobs paused.", paused)
-    dead = TaskRun.objects.dead().count()
-    yield gauge("dlq_size", "Runs in the dead-letter queue.", dead)
+    yield gauge("jobs_paused", "Jobs paused.", paused)
+    yield gauge("dlq_size", "Runs in the dead-letter queue.", TaskRun.objects.dead().count())
 
 
 def backlog_gauges(now: datetime) -> Iterator[Metric]:
@@ -67,19 +68,19 @@ def backlog_gauges(now: datetime) -> Iterator[Metric]:
 
 def queue_gauges(now: datetime) -> Iterator[Metric]:
     """Measure each queue: workers of one do not serve another."""
-    waiting = TaskRun.objects.filter(state=RunState.SCHEDULED, dispatched_at__lte=now).order_by()
-    by_queue = waiting.values_list("policy__queue").annotate(Count("pk"), Min("dispatched_at"))
-    ages = GaugeMetricFamily(
-        "scheduler_queue_age_seconds", "How long a queue's oldest message has waited.", labels=["queue"]
-    )
-    sizes = GaugeMetricFamily("scheduler_queue_size", "Runs that wait for a worker.", labels=["queue"])
-    # The default queue is always reported: an alert on an absent metric never fires.
-    rows: dict[str, tuple[int, datetime | None]] = {QUEUE: (0, None)}
-    rows |= {queue or QUEUE: (count, oldest) for queue, count, oldest in by_queue}
-    for queue, (count, oldest) in rows.items():
-        ages.add_metric([queue], age_seconds(oldest, now))
-        sizes.add_metric([queue], count)
-    yield from (ages, sizes)
+    ages = queue_gauge("queue_age_seconds", "How long a queue's oldest message has waited.")
+    sizes = queue_gauge("queue_size", "Runs that wait for a worker.")
+    unserved = queue_gauge("queue_unserved", "1 if runs wait and no live worker consumes the queue, else 0.")
+    # Contains the default queue always: an alert on an absent metric never fires.
+    for queue in queue_coverage(now):
+        ages.add_metric([queue.name], age_seconds(queue.sent_at, now))
+        sizes.add_metric([queue.name], queue.sent)
+        unserved.add_metric([queue.name], queue.unserved(now))
+    yield from (ages, sizes, unserved)
+
+
+def queue_gauge(name: str, help_text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"scheduler_{name}", help_text, labels=["queue"])
 
 
 def tick_age_gauge(beats: Iterable[Process], now: datetime) -> Metric:

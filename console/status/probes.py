@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from punctual.conf import current_settings
-from punctual.console.status.health import readiness
+from punctual.console.status.health import DEGRADING, readiness
 from punctual.console.status.metrics import render_metrics
 from punctual.jobs.clock import database_now
 
@@ -29,10 +29,13 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def readyz(_request: HttpRequest) -> JsonResponse:
+    """Answer 503 unless the platform works; `degraded` if it works and a part of it does not."""
     checks = readiness(current_settings().oldest_tick)
-    ready = all(check.ok for check in checks.values())
+    failed = {name for name, check in checks.items() if not check.ok}
+    ready = failed <= DEGRADING
     lines = {name: {"ok": check.ok, "detail": check.detail} for name, check in checks.items()}
-    return JsonResponse({"ready": ready, "checks": lines}, status=200 if ready else 503)
+    verdict = {"ready": ready, "degraded": ready and bool(failed), "checks": lines}
+    return JsonResponse(verdict, status=200 if ready else 503)
 
 
 @require_safe

@@ -1,56 +1,18 @@
 """Readiness and metrics of real processes, as a load balancer and Prometheus read them."""
 
 import json
-import socket
 import time
 from collections import Counter
-from http.client import HTTPConnection, HTTPException
-from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cluster.processes import Cluster
+from tests.cluster.job_rows import insert_jobs
+from tests.cluster.processes import TOOLS, Cluster
+from tests.cluster.web import Web
 
 pytestmark = [pytest.mark.cluster, pytest.mark.req("OPS-4")]
 
 SLACK = 2.0  # seconds: a poll, a response, and a busy machine
-
-
-class Web:
-    def __init__(self, cluster: Cluster) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        cluster.start_web(self.port)
-        cluster.wait_until(lambda: self.get("/healthz")[0] == 200, timeout=60, describe="no web server")
-
-    def get(self, path: str) -> tuple[int, str]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        except (OSError, HTTPException):
-            return 0, ""
-        finally:
-            connection.close()
-
-    def ready(self) -> dict[str, Any]:
-        status, text = self.get("/readyz")
-        payload: dict[str, Any] = json.loads(text)
-        assert (status == 200) is payload["ready"]
-        return {name: check["ok"] for name, check in payload["checks"].items()} | {"ready": payload["ready"]}
-
-    def occurrences(self) -> Counter[tuple[str, str]]:
-        families = text_string_to_metric_families(self.get("/metrics")[1])
-        samples = [sample for family in families for sample in family.samples]
-        return Counter(
-            {
-                (sample.labels["job"], sample.labels["status"]): int(sample.value)
-                for sample in samples
-                if sample.name == "scheduler_job_occurrences_total"
-            }
-        )
 
 
 @pytest.mark.alone
@@ -122,3 +84,39 @@ def test_counters_are_the_ledger_s_from_every_process_and_after_a_prune(cluster:
         lambda: webs[0].occurrences() and snapshot(cluster) != cached, timeout=30, describe="no new snapshot"
     )
     assert [web.occurrences() for web in webs] == [before, before]
+
+
+@pytest.mark.early
+def test_a_queue_without_a_worker_is_reported_while_other_queues_flow(cluster: Cluster) -> None:
+    cluster.apps = TOOLS
+    cluster.start_worker()
+    cluster.start_beat()
+    web = Web(cluster)
+    insert_jobs(["flows"], "@every 1s", function="nothing")
+    insert_jobs(["waits"], "@every 1s", function="nothing", queue="orphan")
+    cluster.wait_until(lambda: ledger(cluster)["flows", "completed"], timeout=60, describe="nothing flows")
+    cluster.wait_until(lambda: not web.ready()["queues"], timeout=60, describe=lambda: web.get("/readyz"))
+
+    status, text = web.get("/readyz")
+    answer = json.loads(text)
+    assert (status, answer["ready"], answer["degraded"]) == (200, True, True)
+    assert (
+        "no live worker consumes orphan (runs that wait: 1, for up to" in answer["checks"]["queues"]["detail"]
+    )
+    assert answer["checks"]["consumption"]["ok"], "other queues flow"
+    metrics = web.get("/metrics")[1]
+    assert 'scheduler_queue_unserved{queue="orphan"} 1.0' in metrics
+    assert 'scheduler_queue_unserved{queue="default"} 0.0' in metrics
+    with pytest.raises(AssertionError, match=r"fail  queues\s+no live worker consumes orphan"):
+        cluster.manage("punctual", "doctor")
+
+    cluster.start_worker(queues="orphan,other")
+    # The new worker may take the only message before it says which queues it consumes: no run waits then, and
+    # no worker is known, so the queue has no series for a moment.
+    cluster.wait_until(
+        lambda: 'scheduler_queue_unserved{queue="orphan"} 0.0' in web.get("/metrics")[1],
+        timeout=60,
+        describe=lambda: web.get("/readyz"),
+    )
+    assert web.ready()["queues"]
+    assert json.loads(web.get("/readyz")[1])["degraded"] is False

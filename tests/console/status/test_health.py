@@ -48,7 +48,32 @@ def test_readyz_is_ready_when_everything_answers(client: Client, beat: Process) 
     response = client.get("/readyz")
     assert response.status_code == 200, response.json()
     assert response.json()["ready"] is True
-    assert set(response.json()["checks"]) == {"database", "broker", "tick", "consumption"}
+    assert response.json()["degraded"] is False
+    assert set(response.json()["checks"]) == {"database", "broker", "tick", "consumption", "queues"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readyz_is_degraded_while_runs_wait_in_a_queue_without_a_worker(
+    client: Client, beat: Process
+) -> None:
+    now = database_now()
+    job = make_job("etl", now)
+    waiting = make_occurrence(job, now - timedelta(minutes=2), OccurrenceState.DISPATCHED)
+    make_run(waiting, make_task(job), RunState.SCHEDULED, policy={"queue": "slow"})
+    make_occurrence(job, now, OccurrenceState.RUNNING)  # workers of other queues are busy
+    response = client.get("/readyz")
+    assert response.status_code == 200, response.json()
+    assert (response.json()["ready"], response.json()["degraded"]) == (True, True)
+    check = response.json()["checks"]["queues"]
+    assert check["ok"] is False
+    assert "slow" in check["detail"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readyz_that_is_not_ready_is_not_called_degraded(client: Client) -> None:
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert (response.json()["ready"], response.json()["degraded"]) == (False, False)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -7,11 +7,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from prometheus_client.parser import text_string_to_metric_families
 
+from punctual.console.status.metric_durations import BOUNDS
 from punctual.console.status.metric_totals import recount
 from punctual.console.status.metrics import render_metrics
 from punctual.execution.models import Process
 from punctual.occurrences.models import Cause, Occurrence
 from punctual.occurrences.states import AttemptState, OccurrenceState, RunState
+from punctual.occurrences.states import RunState as R
 from punctual.operations.prune_actions import prune_job
 from punctual.recovery.models import MetricsSnapshot
 from punctual.recovery.requester import Requester
@@ -79,9 +81,10 @@ def test_running_and_queued_occurrences_are_gauges(now: datetime) -> None:
     make_occurrence(job, now, OccurrenceState.RUNNING)
     make_occurrence(job, now - MINUTE, OccurrenceState.QUEUED)
     figures = scrape(now)
-    assert figures[key("jobs_running_total")] == 1
-    assert figures[key("jobs_in_queue_total")] == 1
-    assert figures[key("jobs_paused_total")] == 1
+    assert figures[key("jobs_dispatched")] == 1, "no worker holds a run"
+    assert figures[key("jobs_running")] == 0
+    assert figures[key("jobs_in_queue")] == 1
+    assert figures[key("jobs_paused")] == 1
 
 
 def test_a_backlog_is_measured_as_lateness_outbox_and_queue_age(now: datetime) -> None:
@@ -152,7 +155,107 @@ def test_a_slow_count_does_not_overwrite_a_newer_one(now: datetime) -> None:
     make_occurrence(job, now + 4 * MINUTE, started_at=now + 4 * MINUTE, finished_at=now + 5 * MINUTE)
     recount(MetricsSnapshot.objects.get(), now + 6 * MINUTE)
     recount(slow, now + 3 * MINUTE)
-    assert MetricsSnapshot.objects.get().durations["etl"] == [2, 180.0]
+    spent, *counts = MetricsSnapshot.objects.get().durations["etl"]
+    assert (spent, sum(counts)) == (180.0, 2)
+
+
+@pytest.mark.req("TEL-3")
+def test_a_scrape_that_lost_the_race_shows_the_stored_text_so_that_no_counter_falls(now: datetime) -> None:
+    """Otherwise the next scrape, which reads the stored text, would show less than this one."""
+    job = make_job("etl", now)
+    slow, _ = MetricsSnapshot.objects.get_or_create(pk=1, defaults={"claimed_at": now})
+    stored = recount(MetricsSnapshot.objects.get(), now)
+    make_occurrence(job, now)
+    assert recount(slow, now) == stored
+
+
+@pytest.mark.req("TEL-3")
+def test_every_series_of_a_new_job_starts_at_zero(now: datetime) -> None:
+    make_task(make_job("etl", now), "load")
+    gone = make_job("gone", now, removed_at=now)
+    make_task(gone, "load")
+    figures = scrape(now)
+    statuses = [
+        "completed",
+        "completed_with_errors",
+        "failed",
+        "canceled",
+        "failed_stale",
+        "skipped",
+        "missed",
+    ]
+    assert [figures[key("job_occurrences_total", "etl", status)] for status in statuses] == [0] * 7
+    statuses = ["success", "failure", "timeout", "lost", "canceled", "snoozed", "released"]
+    assert [figures[key("task_attempts_total", "etl", "load", status)] for status in statuses] == [0] * 7
+    strategies = ["execute_all", "execute_last", "mark_as_missed", "bounded_window", "compressed"]
+    assert [figures[key("recovery_runs_total", "etl", strategy)] for strategy in strategies] == [0] * 5
+    assert figures[key("job_execution_duration_seconds_count", "etl")] == 0
+    assert figures[key("task_execution_duration_seconds_bucket", "etl", "load", "+Inf")] == 0
+    assert not [labels for _, labels in figures if "gone" in labels], "nothing is known of a removed job"
+
+
+@pytest.mark.req("TEL-3")
+def test_a_removed_job_keeps_the_counters_of_what_it_did(now: datetime) -> None:
+    make_occurrence(make_job("gone", now, removed_at=now), now, OccurrenceState.FAILED)
+    assert scrape(now)[key("job_occurrences_total", "gone", "failed")] == 1
+
+
+@pytest.mark.req("TEL-3")
+def test_no_gauge_ends_like_a_counter_and_every_counter_does(now: datetime) -> None:
+    make_task(make_job("etl", now))
+    families = list(text_string_to_metric_families(render_metrics(now).decode()))
+    names = {kind: {one.name for one in families if one.type == kind} for kind in ("gauge", "counter")}
+    assert len(names["gauge"]) >= 10
+    assert not [name for name in names["gauge"] if name.endswith("_total")]
+    assert len(names["counter"]) == 3
+    samples = {sample.name for one in families if one.type == "counter" for sample in one.samples}
+    assert all(name.endswith("_total") for name in samples)
+
+
+@pytest.mark.req("TEL-3")
+def test_durations_are_histograms_whose_buckets_hold_all_that_took_no_longer(now: datetime) -> None:
+    job = make_job("etl", now)
+    for number, seconds in enumerate([0.05, 0.1, 3, 3000, 100_000]):
+        end = now + timedelta(seconds=seconds)
+        make_occurrence(job, now - number * MINUTE, started_at=now, finished_at=end)
+    figures = scrape(now + timedelta(days=2))
+    bounds = [*map(str, BOUNDS), "+Inf"]
+    buckets = [figures[key("job_execution_duration_seconds_bucket", "etl", bound)] for bound in bounds]
+    assert buckets == [0, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 5]
+    assert figures[key("job_execution_duration_seconds_count", "etl")] == 5
+    assert figures[key("job_execution_duration_seconds_sum", "etl")] == pytest.approx(103_003.15)
+
+
+@pytest.mark.req("TEL-3")
+def test_an_occurrence_runs_while_a_worker_holds_a_run_of_it_and_not_while_it_waits(now: datetime) -> None:
+    job = make_job("etl", now)
+    first, second = make_task(job, "first"), make_task(job, "second")
+    states = {0: (R.RUNNING, R.SCHEDULED), 1: (R.RUNNING, R.RETRY), 2: (R.SUCCESS, R.RETRY),
+              3: (R.SUCCESS, R.SCHEDULED), 4: (R.CLAIMED, R.SCHEDULED)}  # fmt: skip
+    for minutes, (one, other) in states.items():
+        occurrence = make_occurrence(job, now - minutes * MINUTE, OccurrenceState.RUNNING)
+        make_run(occurrence, first, one)
+        make_run(occurrence, second, other)
+    sent = make_occurrence(job, now - 9 * MINUTE, OccurrenceState.DISPATCHED)
+    make_run(sent, first, R.SCHEDULED)
+    figures = scrape(now)
+    assert figures[key("jobs_running")] == 3
+    assert figures[key("jobs_retrying")] == 1
+    assert figures[key("jobs_dispatched")] == 2
+
+
+@pytest.mark.req("OPS-4")
+def test_a_queue_in_which_runs_wait_without_a_worker_is_marked(now: datetime) -> None:
+    job = make_job("etl", now)
+    for queue, minutes in {"slow": 2, "new": 0.25, "served": 3}.items():
+        waiting = make_occurrence(job, now - minutes * MINUTE, OccurrenceState.DISPATCHED)
+        make_run(waiting, make_task(job, queue), R.SCHEDULED, policy={"queue": queue})
+    worker = {"kind": "worker", "started_at": now, "tick_duration": timedelta()}
+    Process.objects.create(name="live", seen_at=now, queues=["served"], **worker)
+    Process.objects.create(name="dead", seen_at=now - MINUTE, queues=["slow"], **worker)
+    figures = scrape(now)
+    queues = ("slow", "new", "served", "default")
+    assert [figures[key("queue_unserved", queue)] for queue in queues] == [1, 0, 0, 0]
 
 
 def test_durations_are_added_up_and_outlive_their_rows(now: datetime) -> None:

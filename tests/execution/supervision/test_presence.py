@@ -35,6 +35,20 @@ def test_a_worker_signs_in_at_its_first_pass_and_renews_every_few_seconds() -> N
     assert [row.name for row in Process.objects.workers()] == ["celery@a"]
 
 
+@pytest.mark.req("OPS-4")
+def test_a_worker_publishes_the_queues_it_consumes_and_what_changes_of_them() -> None:
+    queues = ["default"]
+    presence = WorkerPresence("celery@a", lambda: queues)
+    presence.run_once(at=100.0, clock=lambda: NOW)
+    assert Process.objects.get().queues == ["default"]
+    queues = ["default", "slow"]  # as remote control adds one
+    presence.run_once(at=100.0 + RENEWAL_INTERVAL, clock=lambda: LATER)
+    assert Process.objects.get().queues == ["default", "slow"]
+    Process.objects.all().delete()
+    presence.run_once(at=100.0 + 2 * RENEWAL_INTERVAL, clock=lambda: LATER)
+    assert Process.objects.get().queues == ["default", "slow"]
+
+
 @pytest.mark.parametrize("kind", [BEAT, WORKER])
 def test_a_process_that_starts_again_under_the_same_name_has_one_row(kind: Process.Kind) -> None:
     sign_in("host:1", kind, now=NOW)
