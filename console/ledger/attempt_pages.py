@@ -32,6 +32,7 @@ class AttemptAdmin(LedgerAdmin[Attempt]):
         ("run__occurrence__job", AutocompleteSelectFilter),
         ("run__occurrence__scheduled_for", InstantRangeFilter),
     ]
+    linked_lookups = ["run__id__exact"]
     related = ["run__task"]
     empty_text = "Each time a worker tries a run, the attempt is recorded here."
     list_exclude = Q(run__occurrence__state=OccurrenceState.PENDING)

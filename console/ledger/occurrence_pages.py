@@ -50,7 +50,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
     ]
     list_defer = ["config", "args", "report"]
     empty_text = "A job with a schedule has its next occurrence here within seconds."
-    ordering = ["-scheduled_for"]
+    ordering = ["-scheduled_for", "-created_at"]
     change_form_outer_before_template = "punctual_console/acting/row_buttons.html"
     list_before_template = "punctual_console/acting/occurrence_list.html"
     search_help_text = "Name of a job, or id such as occ_…"

@@ -51,11 +51,7 @@ class TaskRunAdmin(LedgerAdmin[TaskRun]):
     )  # they have no runs; the condition saves a lookup for each
     empty_text = "When an occurrence is fired, each task of its job gets a run."
     list_defer = ["policy", "occurrence__config", "occurrence__args", "occurrence__report"]
-
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Allow the filter by fingerprint that the page of dead letters links to."""
-        return lookup == "fingerprint__exact" or super().lookup_allowed(lookup, value, request)
-
+    linked_lookups = ["fingerprint__exact", "task__id__exact", "occurrence__id__exact"]
     ordering = ["-occurrence__scheduled_for", "occurrence_id", "position"]
     search_help_text = "Name of a job, or id such as run_…"
     change_form_outer_before_template = "punctual_console/acting/row_buttons.html"

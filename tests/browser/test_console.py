@@ -21,6 +21,13 @@ from tests.console.paths import pages as paths_of_rows
 __all__ = ["groups", "pages", "pytestmark", "site"]
 
 MINUTE = timedelta(minutes=1)
+INLINE_SCRIPT = """() => {
+    document.addEventListener("securitypolicyviolation", () => { window.refused = true; });
+    const button = document.createElement("button");
+    button.setAttribute("onclick", "window.ran = true");
+    document.body.append(button);
+    button.click();
+}"""
 TROUBLE = "OSError: No space left on device"
 
 
@@ -87,7 +94,9 @@ def test_a_job_is_paused_and_resumed_with_a_choice_for_its_backlog(site: str) ->
     make_task(job)
     with browser_page() as page:
         log_in(page, site, f"/admin/punctual/job/{job.pk}/change/", group="Punctual: operators")
-        page.click("button:has-text('Pause')")
+        page.click("a:has-text('Pause…')")
+        page.fill("#id_reason", "the disk is replaced")
+        page.click("#content-main button:has-text('Pause')")
         page.wait_for_selector("text=is paused")
         job.refresh_from_db()
         assert job.paused_at is not None
@@ -317,3 +326,32 @@ def test_jobs_chosen_in_the_list_are_paused_together_after_their_count_was_shown
         page.wait_for_selector("text=2 jobs paused.")
     assert {job.name for job in Job.objects.all() if job.paused} == {"first", "second"}
     assert LogEntry.objects.values_list("change_message", flat=True)[0] == "Paused: the disk is replaced"
+
+
+@pytest.mark.req("OPS-7")
+def test_no_page_needs_an_inline_script(site: str) -> None:
+    """`browser_page` fails on each violation of the policy; theme, charts and our scripts go on working."""
+    fill("small", database_now())
+    paths = [*lists().values(), *paths_of_rows().values(), *change_pages().values()]
+    with browser_page() as page:
+        log_in(page, site, "/admin/")
+        for path in [*paths, "/admin/auth/user/", "/admin/django_celery_beat/periodictask/"]:
+            page.goto(f"{site}{path}")
+            assert page.evaluate("typeof Alpine") == "object", path
+        page.goto(f"{site}/admin/dead-letters/")
+        page.select_option("select[name=older]", "7d")
+        page.wait_for_url("**older=7d*")
+
+
+def run_inline_script(site: str) -> None:
+    with browser_page() as page:
+        log_in(page, site, "/admin/")
+        page.evaluate(INLINE_SCRIPT)
+        page.wait_for_function("window.refused")
+        assert page.evaluate("window.ran") is None
+
+
+@pytest.mark.req("OPS-7")
+def test_an_inline_script_does_not_run_and_is_reported(site: str) -> None:
+    with pytest.raises(AssertionError, match="Content Security Policy"):
+        run_inline_script(site)
