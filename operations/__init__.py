@@ -8,8 +8,7 @@ Invariants:
 - A preview changes nothing. What it counted is pinned (`Parameter.pinned`), so that the execution does what
   the operator saw.
 - One request leaves at most one audit entry. Its count grows inside the transaction of each batch; a request
-  that changes nothing leaves none. Run, pause, resume, stop and start are logged per job instead
-  (`Requester.log`).
+  that changes nothing leaves none. Run, pause, resume, stop, start and remove leave one entry per job.
 - Losing a race is a result with a smaller count, not an error. A wrong value raises a PunctualError before
   anything is written.
 - If the process dies, committed batches stay, the entry counts exactly these and is not marked as finished.
@@ -19,7 +18,7 @@ Invariants:
 |---|---|
 | what is an action, a preview, a result? | `action` |
 | which actions are there? | `action_registry` |
-| run now, pause, resume, stop, start | `job_actions` |
+| run now, pause, resume, stop, start, remove | `job_actions`; by name, as the public API, `job_requests` |
 | replay, cancel, skip occurrences | `occurrence_actions` |
 | backfill or replay a range of a job | `range_actions` |
 | replay or purge dead letters | `dead_letter_actions` |

@@ -128,10 +128,9 @@ class Result:
 class Action(Generic[Target]):
     """One thing an operator can do.
 
-    `name` is unique within its scope. `audit` is the kind of entry that `execute` writes; without it each
-    changed row is logged by the requester. `available` tells whether the action makes sense for one row of
-    the target, and `unavailable` says why not. Only an action with `many` takes several jobs. An action with
-    `confirm=False` runs at once when it is applied to one row from its own page. `limit` bounds one
+    `name` is unique within its scope. `audit` is the kind of entry that `execute` writes. `available` tells
+    whether the action makes sense for one row of the target, and `unavailable` says why not. Only an action
+    with `many` takes several jobs. Without `needs_reason` the reason may be left out. `limit` bounds one
     interactive request.
     """
 
@@ -143,12 +142,11 @@ class Action(Generic[Target]):
     description: str
     preview: Callable[[Call[Target]], Preview]
     execute: Callable[[Call[Target], Requester], Result]
-    audit: AuditedAction | None
+    audit: AuditedAction
     parameters: tuple[Parameter, ...] = ()
     available: Callable[[Any], bool] = lambda _row: True
     unavailable: str = ""
     many: bool = False
-    confirm: bool = True
     needs_reason: bool = True
     dangerous: bool = False
     limit: int | None = None

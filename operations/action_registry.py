@@ -18,6 +18,7 @@ ACTIONS: tuple[Action[Any], ...] = (
     job_actions.RESUME,
     job_actions.STOP,
     job_actions.START,
+    job_actions.REMOVE,
     range_actions.BACKFILL,
     range_actions.REPLAY,
     sweep_actions.RECOVER_JOB,

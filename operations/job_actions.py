@@ -1,24 +1,27 @@
-"""Actions that run or hold jobs: run now, pause, resume, stop, start (JOB-8).
+"""Actions on jobs: run now, pause, resume, stop, start, remove (JOB-8).
 
-Each applies to one job or to several. A changed job gets a line in the requester's log; the versions of
-`stop` and `start` name their author.
+Each applies to one job or to several. Each changed job gets an audit entry and a line in the requester's log;
+the versions of `stop`, `start` and `remove` name their author.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db import transaction
 from django.utils.text import Truncator
 
 from punctual.jobs import control
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.ids import format_id
-from punctual.jobs.models import Job
+from punctual.jobs.models import Job, Origin
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.planning.paused_instants import MAX_REPEATED
 from punctual.occurrences.states import OccurrenceState, Reason
 from punctual.operations.action import Action, Call, Fact, Parameter, ParameterKind, Preview, Result, Scope
-from punctual.operations.permissions import Permission
+from punctual.operations.job_requests import carry_out
+from punctual.operations.models import AuditedAction
+from punctual.operations.permissions import DELETE_JOB, Permission
 from punctual.recovery.requester import Requester
 
 MAX_NAMED, MAX_NAME_LENGTH = 10, 60
@@ -52,48 +55,74 @@ class Switched:
 Switch = Callable[[Job, JobCall, Requester], Switched]
 
 
-def _run(job: Job, _call: JobCall, _requester: Requester) -> Switched:
-    occurrence = control.trigger(job.name)
+def _run(job: Job, call: JobCall, requester: Requester) -> Switched:
+    options = {name: call.values.get(name) for name in ("args", "config", "idempotency_key")}
+    occurrence = carry_out(
+        AuditedAction.RUN, job.name, requester, lambda: control.trigger(job.name, **options)
+    )
     display_id = format_id("occ", occurrence)
     return Switched(f"“{job.name}” runs now.", f"Run now: {display_id}", occurrence=occurrence)
 
 
-def _pause(job: Job, _call: JobCall, _requester: Requester) -> Switched:
-    if control.pause(job.name):
-        return Switched(f"“{job.name}” is paused; its instants are recorded as skipped.", "Paused")
-    return Switched(f"“{job.name}” was paused already.")
+def _pause(job: Job, _call: JobCall, requester: Requester) -> Switched:
+    def change() -> bool:
+        return control.pause(job.name, reason=requester.reason)
+
+    if not carry_out(AuditedAction.PAUSE, job.name, requester, change):
+        return Switched(f"“{job.name}” was paused already.")
+    return Switched(f"“{job.name}” is paused; its instants are recorded as skipped.", "Paused")
 
 
-def _resume(job: Job, call: JobCall, _requester: Requester) -> Switched:
+def _resume(job: Job, call: JobCall, requester: Requester) -> Switched:
     backlog = call.values.get("backlog", "none")
-    if control.resume(job.name, backlog=backlog):
-        message = f"“{job.name}” runs again from its next instant on; backlog: {backlog}."
-        return Switched(message, f"Resumed, backlog: {backlog}")
-    return Switched(f"“{job.name}” was not paused.")
+
+    def change() -> bool:
+        return control.resume(job.name, backlog=backlog)
+
+    if not carry_out(AuditedAction.RESUME, job.name, requester, change):
+        return Switched(f"“{job.name}” was not paused.")
+    message = f"“{job.name}” runs again from its next instant on; backlog: {backlog}."
+    return Switched(message, f"Resumed, backlog: {backlog}")
 
 
 def _stop(job: Job, _call: JobCall, requester: Requester) -> Switched:
-    if control.stop(job.name, author=requester.by):
-        return Switched(f"“{job.name}” is stopped; nothing is planned until it is started.", "Stopped")
-    return Switched(f"“{job.name}” was stopped already.")
+    def change() -> bool:
+        return control.stop(job.name, author=requester.by, reason=requester.reason)
+
+    if not carry_out(AuditedAction.STOP, job.name, requester, change):
+        return Switched(f"“{job.name}” was stopped already.")
+    return Switched(f"“{job.name}” is stopped; nothing is planned until it is started.", "Stopped")
 
 
 def _start(job: Job, _call: JobCall, requester: Requester) -> Switched:
-    if control.start(job.name, author=requester.by):
-        message = f"“{job.name}” is started; instants of the time it was stopped are not made up for."
-        return Switched(message, "Started")
-    return Switched(f"“{job.name}” was started already.")
+    def change() -> bool:
+        return control.start(job.name, author=requester.by, reason=requester.reason)
+
+    if not carry_out(AuditedAction.START, job.name, requester, change):
+        return Switched(f"“{job.name}” was started already.")
+    message = f"“{job.name}” is started; instants of the time it was stopped are not made up for."
+    return Switched(message, "Started")
+
+
+def _remove(job: Job, _call: JobCall, requester: Requester) -> Switched:
+    def change() -> bool:
+        return control.remove(job.name, author=requester.by, reason=requester.reason)
+
+    if not carry_out(AuditedAction.REMOVE, job.name, requester, change):
+        return Switched(f"“{job.name}” was removed already.")
+    return Switched(f"“{job.name}” is removed; its history stays.", "Removed")
 
 
 def apply_switch(switch: Switch, job: Job, call: JobCall, requester: Requester) -> Switched:
     if job.removed:
         return Switched(f"“{job.name}” is no longer registered.", refused=True)
     try:
-        switched = switch(job, call, requester)
+        with transaction.atomic():  # the change, its audit entry and its line in the log
+            switched = switch(job, call, requester)
+            if switched.log:
+                requester.log(job, ": ".join(filter(None, [switched.log, requester.reason])))
     except PunctualError as error:
         return Switched(f"“{job.name}”: {error}", refused=True)
-    if switched.log:
-        requester.log(job, ": ".join(filter(None, [switched.log, requester.reason])))
     return switched
 
 
@@ -120,7 +149,7 @@ def preview_each(available: Callable[[Job], bool], unavailable: str) -> Callable
     def preview(call: JobCall) -> Preview:
         affected = [job for job in call.target if available(job)]
         others = [job for job in call.target if not available(job)]
-        facts: list[Fact] = [("jobs", listed(affected))] if affected else []
+        facts: list[Fact] = [("job" if len(affected) == 1 else "jobs", listed(affected))] if affected else []
         facts += [(f"left alone: {unavailable}", listed(others))] if others else []
         return Preview(len(affected), facts, ("job", "jobs"))
 
@@ -142,6 +171,14 @@ def preview_resume(call: JobCall) -> Preview:
         ("instants skipped since then", skipped[:MAX_REPEATED].count()),
     ]
     return Preview(preview.count, facts, preview.unit)
+
+
+def preview_remove(call: JobCall) -> Preview:
+    """Count the planned occurrences too: they are deleted."""
+    preview = preview_each(_is_removable, NOT_REMOVABLE)(call)
+    removable = [job.pk for job in call.target if _is_removable(job)]
+    planned = Occurrence.objects.filter(job__in=removable, state=OccurrenceState.PENDING).count()
+    return Preview(preview.count, [*preview.facts, ("planned occurrences, deleted", planned)], preview.unit)
 
 
 def listed(jobs: Sequence[Job]) -> str:
@@ -170,8 +207,12 @@ def _is_stopped(job: Job) -> bool:
     return not (job.enabled or job.removed)
 
 
+def _is_removable(job: Job) -> bool:
+    return job.origin == Origin.ADMIN and not job.removed
+
+
 def _job_action(  # noqa: PLR0913 - facts of one action
-    name: str,
+    audit: AuditedAction,
     label: str,
     description: str,
     switch: Switch,
@@ -182,48 +223,60 @@ def _job_action(  # noqa: PLR0913 - facts of one action
     permission: str = Permission.PAUSE_JOB,
     preview: Callable[[JobCall], Preview] | None = None,
     parameters: tuple[Parameter, ...] = (),
+    needs_reason: bool = False,
+    dangerous: bool = False,
 ) -> Action[Sequence[Job]]:
     return Action(
         Scope.JOBS,
-        name,
+        audit.value,
         label=label,
         verb=label.removesuffix(" now"),
         permission=permission,
         description=description,
         preview=preview or preview_each(available, unavailable),
         execute=execute_each(switch, participle),
-        audit=None,
+        audit=audit,
         parameters=parameters,
         available=available,
         unavailable=unavailable,
         many=True,
-        confirm=bool(parameters),
-        needs_reason=False,
+        needs_reason=needs_reason,
+        dangerous=dangerous,
     )
 
 
 NOT_REGISTERED = "no longer registered"
 NOT_PAUSED = "not paused, or no longer registered"
+NOT_REMOVABLE = "not made in the admin, or no longer registered"
 RUN = _job_action(
-    "run", "Run now", "Each job runs once, now, in addition to its schedule.", _run, "run now",
+    AuditedAction.RUN, "Run now", "Each job runs once, now, in addition to its schedule.", _run, "run now",
     available=_is_registered, unavailable=NOT_REGISTERED, permission=Permission.TRIGGER_JOB,
 )  # fmt: skip
 PAUSE = _job_action(
-    "pause", "Pause", "Instants are recorded as skipped until the job is resumed.", _pause, "paused",
+    AuditedAction.PAUSE, "Pause", "Instants are recorded as skipped until the job is resumed.",
+    _pause, "paused",
     available=_is_not_paused, unavailable="paused already, or no longer registered",
+    needs_reason=True,
 )  # fmt: skip
 RESUME = _job_action(
-    "resume", "Resume",
+    AuditedAction.RESUME, "Resume",
     "Jobs run again from their next instant on. Instants skipped meanwhile stay skipped, unless a job is "
     "resumed from its own page with another choice.",
     _resume, "resumed",
     available=_is_paused, unavailable=NOT_PAUSED, preview=preview_resume, parameters=(BACKLOG,),
 )  # fmt: skip
 STOP = _job_action(
-    "stop", "Stop", "Nothing is planned until the job is started.", _stop, "stopped",
-    available=_is_enabled, unavailable="stopped already, or no longer registered",
+    AuditedAction.STOP, "Stop", "Nothing is planned until the job is started.", _stop, "stopped",
+    available=_is_enabled, unavailable="stopped already, or no longer registered", needs_reason=True,
 )  # fmt: skip
 START = _job_action(
-    "start", "Start", "The job is planned again, from its next instant on.", _start, "started",
+    AuditedAction.START, "Start", "The job is planned again, from its next instant on.", _start, "started",
     available=_is_stopped, unavailable="started already, or no longer registered",
+)  # fmt: skip
+REMOVE = _job_action(
+    AuditedAction.REMOVE, "Remove",
+    "The job does not fire again, and what is planned is deleted. Its versions and occurrences stay.",
+    _remove, "removed",
+    available=_is_removable, unavailable=NOT_REMOVABLE, permission=DELETE_JOB, preview=preview_remove,
+    needs_reason=True, dangerous=True,
 )  # fmt: skip

@@ -4,6 +4,12 @@ from django.db import models
 
 
 class AuditedAction(models.TextChoices):
+    RUN = "run", "run now"
+    PAUSE = "pause", "pause"
+    RESUME = "resume", "resume"
+    STOP = "stop", "stop"
+    START = "start", "start"
+    REMOVE = "remove", "removal of a job"
     REPLAY = "replay", "replay"
     BACKFILL = "backfill", "backfill"
     CANCEL = "cancel", "cancel"

@@ -10,6 +10,9 @@ READERS = "Punctual: read-only"  # may view everything
 OPERATORS = "Punctual: operators"  # may also do everything below, and change the size of a pool
 
 
+DELETE_JOB = "punctual.delete_job"  # Django's own: removing a definition is not operating it
+
+
 class Permission(StrEnum):
     TRIGGER_JOB = "punctual.trigger_job"
     PAUSE_JOB = "punctual.pause_job"

@@ -40,8 +40,9 @@ class ChoiceField(forms.ChoiceField):
 
 
 class ReasonField(forms.CharField):
-    def __init__(self) -> None:
+    def __init__(self, *, required: bool) -> None:
         super().__init__(
+            required=required,
             widget=UnfoldAdminTextInputWidget(
                 attrs={"maxlength": MAX_REASON_LENGTH, "style": "max-width: 32rem"}
             ),
@@ -62,16 +63,17 @@ def parameter_form(
     zone: ZoneInfo | None,
     now: datetime,
     data: Data,
-    with_reason: bool = False,
+    reason: ReasonField | None = None,
 ) -> forms.Form:
     """A form with one field for each parameter; times are typed on the clock of `zone`."""
     form = forms.Form(data)
     for parameter in parameters:
         form.fields[parameter.name] = field_of(parameter, zone, now)
-        if parameter.kind is ParameterKind.INSTANT and not parameter.pinned:
-            form.initial[parameter.name] = clock_text(parameter.default(now), zone)
-    if with_reason:
-        form.fields["reason"] = ReasonField()
+        start = parameter.default(now)
+        if isinstance(start, datetime) and not parameter.pinned:
+            form.initial[parameter.name] = clock_text(start, zone)
+    if reason is not None:
+        form.fields["reason"] = reason
     return form
 
 

@@ -16,18 +16,15 @@ from punctual.recovery.dead_letters import DeadLetterFilter
 
 @dataclass(frozen=True)
 class Button:
-    """`posts`: executed at once, without a preview."""
+    """Leads to the preview of an action."""
 
     label: str
     url: str
-    posts: bool = False
 
 
 def job_buttons(job: Job, user: Any) -> list[Button]:
     return [
-        Button(
-            one.label, reverse("punctual_console:act_on_job", args=[job.pk, one.name]), posts=not one.confirm
-        )
+        Button(one.label, reverse("punctual_console:act_on_job", args=[job.pk, one.name]))
         for one in _allowed(Scope.JOBS, user)
         if one.available(job)
     ]

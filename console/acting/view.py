@@ -1,7 +1,7 @@
 """Answer requests for actions: preview on GET, execute on POST.
 
 A preview changes nothing. The confirmation posts what the preview was computed with, so that the action does
-what the operator saw. Actions on a single row that need no confirmation are executed by POST at once.
+what the operator saw.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,12 @@ from django.http import (
     Http404,
     HttpRequest,
     HttpResponse,
-    HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from punctual.console.acting.action_forms import hidden_values, parameter_form
+from punctual.console.acting.action_forms import ReasonField, hidden_values, parameter_form
 from punctual.console.acting.admin_log import requester_of
 from punctual.console.acting.presentation import render_facts, render_tables, show_result
 from punctual.console.acting.targets import RequestTarget
@@ -52,8 +51,6 @@ class ActionRequest:
 
     def respond(self) -> HttpResponse:
         posted = self.request.method == "POST"
-        if self.target.single and not self.action.confirm:
-            return self._execute({}, "") if posted else HttpResponseNotAllowed(["POST"])
         if refusal := self.target.refusal(self.action):
             messages.error(self.request, refusal)
             return HttpResponseRedirect(self.target.back_url)
@@ -83,7 +80,7 @@ class ActionRequest:
             zone=self.target.zone,
             now=self.now,
             data=self.request.POST if self.request.method == "POST" else None,
-            with_reason=self.action.needs_reason or not self.target.single,
+            reason=ReasonField(required=self.action.needs_reason),
         )
 
     def _call(self, values: dict[str, Any]) -> Call[Any]:
@@ -125,7 +122,7 @@ class ActionRequest:
         if preview is not None:
             zone, parameters = self.target.zone, self._parameters(in_preview=True)
             context |= {
-                "facts": render_facts([*self.target.facts(), *preview.facts], zone),
+                "facts": render_facts(list(dict([*self.target.facts(), *preview.facts]).items()), zone),
                 "sections": render_tables(preview.tables, zone),
                 "hidden_values": [
                     *self.target.hidden_values(self.action),

@@ -16,7 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 from punctual import checks, conf
 from punctual.commands.verb import Answer, Options, Row, Verb
 from punctual.console.status import health
-from punctual.execution.broker import brokers
+from punctual.execution.broker.brokers import broker_of
 from punctual.jobs.clock import database_now
 from punctual.jobs.condition import Condition, in_condition
 from punctual.jobs.config.cascade import job_config
@@ -101,7 +101,7 @@ def examine_broker() -> Iterator[Finding]:
         yield Finding("broker", FAIL, answer.detail, advice)
         return
     yield Finding("broker", OK, answer.detail)
-    broker = brokers.current()
+    broker = broker_of(str(current_app.conf.broker_url))
     visible = broker.visibility_timeout()
     if visible is not None:
         yield judge_visibility_timeout(visible, longest_execution_timeout())
@@ -139,6 +139,9 @@ def examine_processes() -> Iterator[Finding]:
     consumption = health.consumption()
     advice = "" if consumption.ok else "workers listen to other queues, or are stuck: restart them"
     yield Finding("consumption", OK if consumption.ok else FAIL, consumption.detail, advice)
+    queues = health.queues()
+    advice = "" if queues.ok else "start a worker with --queues, or correct the setting queue of the tasks"
+    yield Finding("queues", OK if queues.ok else FAIL, queues.detail, advice)
 
 
 def _oldest_tick() -> timedelta | None:

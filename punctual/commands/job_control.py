@@ -1,15 +1,20 @@
-"""`jobs trigger`, `pause`, `resume`, `start`, `stop`, `sync`."""
+"""`jobs trigger`, `pause`, `resume`, `start`, `stop`, `remove`, `sync`."""
 
 import json
 from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from punctual.commands.action_runner import Executed, add_request, execute
 from punctual.commands.verb import Answer, Options, Verb
 from punctual.jobs import control
 from punctual.jobs.clock import database_now
 from punctual.jobs.declaration.sync import sync
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.ids import format_id
+from punctual.jobs.models import Job
+from punctual.operations import job_actions
+from punctual.operations.action import Action, Call
 
 MAX_ECHOED = 80  # characters of a wrong value that an error repeats
 
@@ -18,46 +23,58 @@ def add_name(parser: ArgumentParser) -> None:
     parser.add_argument("name", help="the job's name")
 
 
-def trigger_arguments(parser: ArgumentParser) -> None:
+def add_request_on_a_job(parser: ArgumentParser) -> None:
     add_name(parser)
+    add_request(parser)
+
+
+def trigger_arguments(parser: ArgumentParser) -> None:
+    add_request_on_a_job(parser)
     # Not stored as `args`: Django would take it for positional arguments and drop it.
     parser.add_argument(
         "--args", dest="given", default="{}", metavar="JSON", help="arguments for ctx.args, an object"
     )
     parser.add_argument("--config", default="{}", metavar="JSON", help="settings for this one run, an object")
-    parser.add_argument("--key", help="idempotency key: one occurrence only within 24 hours")
+    parser.add_argument("--key", help="idempotency key: the same request again, within a day, adds nothing")
 
 
 def trigger(options: Options) -> Answer:
-    args, config = (
-        parse_json_object("--args", options["given"]),
-        parse_json_object("--config", options["config"]),
-    )
-    occurrence_id = control.trigger(options["name"], args=args, config=config, idempotency_key=options["key"])
-    return Answer([{"occurrence": format_id("occ", occurrence_id)}])
+    values = {
+        "args": parse_json_object("--args", options["given"]),
+        "config": parse_json_object("--config", options["config"]),
+        "idempotency_key": options["key"],
+    }
+    executed = _execute(options, job_actions.RUN, values)
+    if executed.result is None:
+        return _switch_answer(options, executed, "run", "is not registered")
+    return _refused(executed) or Answer([{"occurrence": format_id("occ", executed.result.created[0])}])
 
 
 def pause(options: Options) -> Answer:
-    return _switch_answer(options, control.pause(options["name"]), "paused", "was paused already")
+    return _switch_answer(options, _execute(options, job_actions.PAUSE), "paused", "was paused already")
 
 
 def resume_arguments(parser: ArgumentParser) -> None:
-    add_name(parser)
+    add_request_on_a_job(parser)
     choices = ", ".join(control.BACKLOGS)
     parser.add_argument("--backlog", default="none", help=f"which skipped instants to run: {choices}")
 
 
 def resume(options: Options) -> Answer:
-    changed = control.resume(options["name"], backlog=options["backlog"])
-    return _switch_answer(options, changed, "resumed", "was not paused")
+    executed = _execute(options, job_actions.RESUME, {"backlog": options["backlog"]})
+    return _switch_answer(options, executed, "resumed", "was not paused")
 
 
 def start(options: Options) -> Answer:
-    return _switch_answer(options, control.start(options["name"]), "started", "was started already")
+    return _switch_answer(options, _execute(options, job_actions.START), "started", "was started already")
 
 
 def stop(options: Options) -> Answer:
-    return _switch_answer(options, control.stop(options["name"]), "stopped", "was stopped already")
+    return _switch_answer(options, _execute(options, job_actions.STOP), "stopped", "was stopped already")
+
+
+def remove(options: Options) -> Answer:
+    return _switch_answer(options, _execute(options, job_actions.REMOVE), "removed", "was removed already")
 
 
 def sync_jobs(_options: Options) -> Answer:
@@ -75,15 +92,33 @@ def parse_json_object(option: str, text: str) -> dict[str, Any]:
     return value
 
 
-def _switch_answer(options: Options, changed: bool, done: str, already: str) -> Answer:  # noqa: FBT001 - what the switch returned
-    return Answer([{"name": options["name"], "result": done if changed else already}])
+def _execute(
+    options: Options, action: Action[Sequence[Job]], values: Mapping[str, Any] | None = None
+) -> Executed:
+    job = control.get_job(options["name"])
+    return execute(options, Call([job], database_now(), values or {}), action, "done")
+
+
+def _switch_answer(options: Options, executed: Executed, done: str, already: str) -> Answer:
+    """Say what became of the job, or with --dry-run what would."""
+    if executed.result is None:
+        result = f"would be {done}" if executed.previewed else already
+    else:
+        result = done if executed.result.count else already
+    return _refused(executed) or Answer([{"name": options["name"], "result": result}])
+
+
+def _refused(executed: Executed) -> Answer | None:
+    problems = executed.result.problems if executed.result else ()
+    return Answer([], refusal="; ".join(problems)) if problems else None
 
 
 VERBS = (
     Verb("sync", "write declared jobs to the database", sync_jobs),
     Verb("trigger", "run a job now", trigger, trigger_arguments),
-    Verb("pause", "record due instants as skipped until the job is resumed", pause, add_name),
+    Verb("pause", "record due instants as skipped until the job is resumed", pause, add_request_on_a_job),
     Verb("resume", "let a paused job run again", resume, resume_arguments),
-    Verb("start", "switch a stopped job on", start, add_name),
-    Verb("stop", "switch a job off: nothing is planned until it is started", stop, add_name),
+    Verb("start", "switch a stopped job on", start, add_request_on_a_job),
+    Verb("stop", "switch a job off: nothing is planned until it is started", stop, add_request_on_a_job),
+    Verb("remove", "remove a job made in the admin; its history stays", remove, add_request_on_a_job),
 )

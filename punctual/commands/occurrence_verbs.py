@@ -51,7 +51,7 @@ def list_arguments(parser: ArgumentParser) -> None:
 
 
 def list_occurrences(options: Options) -> Answer:
-    rows = filter_occurrences(options).select_related("job").order_by("-scheduled_for", "-id")
+    rows = filter_occurrences(options).select_related("job").order_by("-scheduled_for", "-created_at", "-id")
     return Answer(map(summary_row, rows[: limit_of(options)]))
 
 

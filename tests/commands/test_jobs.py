@@ -13,6 +13,7 @@ from punctual.jobs.definition.document import Definition
 from punctual.jobs.models import Job, JobVersion, Origin
 from punctual.jobs.store.definitions import Change, restore, store
 from punctual.occurrences.models import Occurrence
+from punctual.operations.models import Audit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-3")]
 
@@ -46,7 +47,9 @@ def answered(*words: str) -> Any:
 
 
 def test_every_verb_is_there_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = "list show next trigger pause resume start stop sync export apply history restore import_beat"
+    wanted = (
+        "list show next trigger pause resume start stop remove sync export apply history restore import_beat"
+    )
     verbs = {words.partition(" ")[2] for words in all_verbs() if words.startswith("jobs ")}
     assert verbs == set(wanted.split())
     for verb in verbs:
@@ -55,7 +58,9 @@ def test_every_verb_is_there_and_explains_itself(capsys: pytest.CaptureFixture[s
         assert capsys.readouterr().out.startswith("usage:")
 
 
-@pytest.mark.parametrize("verb", ["show", "next", "trigger", "pause", "resume", "start", "stop", "history"])
+@pytest.mark.parametrize(
+    "verb", ["show", "next", "trigger", "pause", "resume", "start", "stop", "remove", "history"]
+)
 def test_an_unknown_name_is_one_line_and_exit_code_1(verb: str) -> None:
     with pytest.raises(
         CommandError, match=r"no job is named 'unknown'; `manage.py punctual jobs list` shows"
@@ -88,6 +93,22 @@ def test_switches_report_the_change_or_that_there_was_none() -> None:
         ("start", "started", "was started already"),
     ):
         assert [said(verb, "job"), said(verb, "job")] == [f"job  {done}\n", f"job  {was}\n"]
+
+
+@pytest.mark.req("OPS-2", "OPS-3")
+@pytest.mark.parametrize("verb", ["trigger", "pause", "resume", "stop", "start", "remove"])
+def test_a_switch_leaves_an_audit_entry_and_a_dry_run_changes_nothing(verb: str) -> None:
+    stored()
+    if verb in ("resume", "start"):
+        said({"resume": "pause", "start": "stop"}[verb], "job")
+    Audit.objects.all().delete()
+    before = [Job.objects.values().get(), Occurrence.objects.count()]
+    assert "would be" in said(verb, "job", "--reason", "a test", "--by", "ada", "--dry-run")
+    assert [Job.objects.values().get(), Occurrence.objects.count()] == before
+    assert not Audit.objects.exists()
+    said(verb, "job", "--reason", "a test", "--by", "ada")
+    entry = Audit.objects.get()
+    assert (entry.requested_by, entry.reason, entry.details) == ("ada", "a test", {"job": "job"})
 
 
 @pytest.mark.req("JOB-8")

@@ -1,4 +1,5 @@
 // Count the ticked boxes of a list; tick all from the head of the table, a range with Shift.
+// A choice with data-submits sends its form.
 // It listens on the document, because a list that refreshes itself has new boxes every few seconds.
 (() => {
     "use strict";
@@ -23,6 +24,7 @@
 
     document.addEventListener("click", (event) => { shift = event.shiftKey; }, true);
     document.addEventListener("change", ({ target }) => {
+        if ("submits" in target.dataset) { target.form.submit(); return; }
         const all = boxes();
         if (target.id === "action-toggle") all.forEach((box) => { box.checked = target.checked; });
         else if (all.includes(target)) tick(all, target);

@@ -1,23 +1,29 @@
 """Actions of a job's page: run now, pause, resume with a backlog, stop and start, each logged."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
+from punctual.jobs.clock import database_now
 from punctual.jobs.declaration.decorators import Job as Declared
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.declaration.sync import sync
 from punctual.jobs.models import Job, JobVersion, Origin
 from punctual.occurrences.models import Cause, Occurrence
 from punctual.occurrences.states import OccurrenceState
+from punctual.operations.models import Audit
 from tests.console.definitions.editable_jobs import LIST, change_url
 from tests.console.definitions.form_driver import form_values
 from tests.console.fixtures import Viewer, page
 from tests.console.ledger_rows import make_job, make_occurrence, make_task, work
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-2")]
+
+
+WHY = {"reason": "a test"}
 
 
 def path(job: Job, name: str) -> str:
@@ -54,12 +60,99 @@ def test_pausing_needs_its_own_permission(viewer: Viewer, now: datetime) -> None
     assert not job.paused
 
 
-@pytest.mark.parametrize("name", ["run", "pause", "stop", "start"])
-def test_an_action_without_confirmation_needs_a_post(root: Client, now: datetime, name: str) -> None:
-    job = make_job("etl", now)
-    assert root.get(path(job, name)).status_code == 405
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    ("run", {}),
+    ("pause", {}),
+    ("resume", {"paused": True}),
+    ("stop", {}),
+    ("start", {"enabled": False}),
+    ("remove", {}),
+]
+
+
+def made(now: datetime, *, paused: bool = False, enabled: bool = True) -> Job:
+    job = make_job("etl", now, paused_at=now if paused else None, enabled=enabled, origin=Origin.ADMIN)
+    make_task(job)
+    return job
+
+
+@pytest.mark.parametrize(("name", "facts"), ASKED)
+def test_every_action_asks_before_it_acts(
+    root: Client, now: datetime, name: str, facts: dict[str, Any]
+) -> None:
+    job = made(now, **facts)
+    before = Job.objects.values().get()
+    text = page(root, path(job, name))
+    assert "Nothing has happened yet" in text
+    assert 'name="reason"' in text
+    assert Job.objects.values().get() == before
     assert not Occurrence.objects.exists()
     assert logged() == []
+    assert not Audit.objects.exists()
+
+
+@pytest.mark.parametrize(("name", "facts"), ASKED)
+def test_every_action_leaves_one_audit_entry_with_author_reason_and_job(
+    root: Client, now: datetime, name: str, facts: dict[str, Any]
+) -> None:
+    job = made(now, **facts)
+    assert root.post(path(job, name), {"reason": "the disk is full"}).status_code == 302
+    entry = Audit.objects.get()
+    assert (entry.action, entry.requested_by, entry.reason) == (name, "admin", "the disk is full")
+    assert (entry.count, entry.details, entry.finished) == (1, {"job": "etl"}, True)
+    assert logged()[0].endswith(": the disk is full")
+
+
+@pytest.mark.parametrize("name", ["pause", "stop", "remove"])
+def test_what_holds_a_job_needs_a_reason(root: Client, now: datetime, name: str) -> None:
+    job = made(now)
+    before = Job.objects.values().get()
+    assert "Please give a reason" in root.post(path(job, name), {"reason": " "}).content.decode()
+    assert Job.objects.values().get() == before
+    assert not Audit.objects.exists()
+
+
+@pytest.mark.req("JOB-8")
+def test_a_pause_keeps_its_reason_until_the_job_is_resumed(root: Client, now: datetime) -> None:
+    job = make_job("etl", now)
+    root.post(path(job, "pause"), {"reason": "holidays"})
+    job.refresh_from_db()
+    assert job.pause_reason == "holidays"
+    root.post(path(job, "resume"))
+    job.refresh_from_db()
+    assert (job.pause_reason, job.paused_at) == ("", None)
+
+
+@pytest.mark.req("JOB-5")
+def test_a_job_made_in_the_admin_is_removed_and_its_history_stays(root: Client) -> None:
+    now = database_now()
+    job = made(now)
+    make_occurrence(job, now - timedelta(hours=1))
+    make_occurrence(job, now + timedelta(hours=1), OccurrenceState.PENDING)
+    assert "planned occurrences, deleted</dt><dd>1<" in page(root, path(job, "remove"))
+    root.post(path(job, "remove"), {"reason": "replaced"})
+    job.refresh_from_db()
+    assert job.removed
+    version = JobVersion.objects.get()
+    assert (version.author, version.reason, version.number) == ("admin", "replaced", job.version)
+    assert list(Occurrence.objects.values_list("state", flat=True)) == [OccurrenceState.COMPLETED]
+    assert "Remove" not in page(root, change_url(job))
+    assert str(job.pk) in page(root, f"/admin/punctual/occurrence/?job__id__exact={job.pk}")
+    assert "replaced" in page(root, f"/admin/punctual/jobversion/{version.pk}/change/")
+
+
+def test_removing_needs_its_own_permission_and_a_job_made_in_the_admin(
+    root: Client, viewer: Viewer, now: datetime
+) -> None:
+    job = made(now)
+    client = viewer("punctual.view_job", "punctual.change_job", "punctual.pause_job")
+    assert path(job, "remove") not in page(client, change_url(job))
+    assert client.post(path(job, "remove"), {"reason": "no"}).status_code == 403
+    for origin in (Origin.CODE, Origin.FILE, Origin.POLLING):
+        other = make_job(f"of {origin}", now, origin=origin)
+        root.post(path(other, "remove"), {"reason": "no"})
+        assert not Job.objects.get(pk=other.pk).removed
+    assert not Audit.objects.exists()
 
 
 def test_an_unknown_action_is_not_found(root: Client, now: datetime) -> None:
@@ -68,18 +161,18 @@ def test_an_unknown_action_is_not_found(root: Client, now: datetime) -> None:
 
 def test_pause_and_resume_alternate_and_are_logged(root: Client, now: datetime) -> None:
     job = make_job("etl", now)
-    root.post(path(job, "pause"))
+    root.post(path(job, "pause"), WHY)
     job.refresh_from_db()
     assert job.paused
     text = page(root, change_url(job))
     assert path(job, "resume") in text
     assert path(job, "pause") not in text
-    again = root.post(path(job, "pause"), follow=True)
-    assert "was paused already" in again.content.decode()
+    again = root.post(path(job, "pause"), WHY, follow=True)
+    assert "paused already" in again.content.decode()
     root.post(path(job, "resume"))
     job.refresh_from_db()
     assert not job.paused
-    assert logged() == ["Paused", "Resumed, backlog: none"]
+    assert logged() == ["Paused: a test", "Resumed, backlog: none"]
 
 
 def test_a_removed_job_is_not_run(root: Client, now: datetime) -> None:
@@ -132,7 +225,7 @@ def test_the_resume_page_needs_the_permission_and_a_paused_job(
 @pytest.mark.req("JOB-8")
 def test_stop_and_start_alternate_and_are_logged(root: Client, now: datetime) -> None:
     job = make_job("etl", now)
-    root.post(path(job, "stop"))
+    root.post(path(job, "stop"), WHY)
     job.refresh_from_db()
     assert not job.enabled
     text = page(root, change_url(job))
@@ -141,7 +234,7 @@ def test_stop_and_start_alternate_and_are_logged(root: Client, now: datetime) ->
     root.post(path(job, "start"))
     job.refresh_from_db()
     assert job.enabled
-    assert logged() == ["Stopped", "Started"]
+    assert logged() == ["Stopped: a test", "Started"]
     assert set(JobVersion.objects.values_list("author", flat=True)) == {"admin"}
     assert "2 entries" in page(root, f"{LIST}{job.pk}/history/")
 
@@ -155,7 +248,7 @@ def test_a_paused_or_stopped_job_stays_so_after_the_next_deployment(
     declared.task(name="step")(work)
     sync(now)
     job = Job.objects.get()
-    root.post(path(job, name))
+    root.post(path(job, name), WHY)
     with registry.isolated():
         changed = Declared("etl", "0 3 * * *")
         changed.task(name="step")(work)
