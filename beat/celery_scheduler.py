@@ -30,7 +30,7 @@ from punctual.jobs.errors import PunctualError
 from punctual.jobs.events import Event, emit
 from punctual.recovery.sweeper import sweep
 
-OUTAGE_ERRORS = (DatabaseError, InterfaceError, *BROKER_ERRORS)
+OUTAGE_ERRORS: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, *BROKER_ERRORS)
 OUTAGE_RETRY_SECONDS = 1.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

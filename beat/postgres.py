@@ -10,9 +10,8 @@ from typing import Any
 from django.db import DatabaseError, connection
 
 from punctual.conf import current_settings
-from punctual.execution.worker.database_session import PREPARE_THRESHOLD
+from punctual.execution.worker.database_session import PREPARE_THRESHOLD, use_fast_loader
 from punctual.jobs.database import CHANNEL, is_postgresql
-from punctual.occurrences.database.timestamps import use_fast_loader
 
 # Rows that a tick reads by id were written recently and are cached. With the default cost, meant for spinning
 # disks, the planner would rather read a table of 100,000 jobs than look up a thousand of them.

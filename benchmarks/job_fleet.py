@@ -67,7 +67,7 @@ class Fleet:
 
     def _plan(self, jobs: Sequence[str], at: datetime) -> None:
         from punctual.jobs.config.cascade import Config
-        from punctual.occurrences.ids import occurrence_id
+        from punctual.jobs.ids import occurrence_id
 
         config, stamp, late = json.dumps(Config().to_json()), self.long_ago, at + timedelta(hours=1)
         first = f"1\tschedule\t{at}\t{at}\t{late}\tpending\t\tt\tdefault\t0\t{config}"

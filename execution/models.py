@@ -1,6 +1,6 @@
 """Two tables about workers and beats: how long a task's calls take, and which processes are alive."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import models
 from django.db.models import Q
@@ -43,6 +43,9 @@ class ProcessQuerySet(models.QuerySet["Process"]):
     def workers(self) -> "ProcessQuerySet":
         return self.filter(kind=Process.Kind.WORKER)
 
+    def seen_since(self, instant: datetime) -> "ProcessQuerySet":
+        return self.filter(seen_at__gte=instant)
+
 
 class Process(models.Model):
     """A beat or a worker that has signed in and not signed out; written by `supervision.presence`."""
@@ -60,6 +63,7 @@ class Process(models.Model):
     tick_duration = models.DurationField(
         default=timedelta, help_text="How long a beat's last tick took; zero for a worker."
     )
+    queues = models.JSONField(default=list, help_text="Names of the queues that a worker consumes.")
 
     objects = ProcessQuerySet.as_manager()
 

@@ -22,6 +22,7 @@ Where to look:
 - `files/`: definitions in JSON and YAML: apply, export.
 - `models`: the tables. `ids`: the formulas of ids. `errors`: the tree of errors.
 - `control`: trigger, pause, resume, start, stop and query a job by name.
+- `json_values`: what a JSON column cannot store.
 - `context`: what a task receives. `events`: the catalogue of log events. `redaction`: secrets in texts.
 - `job_schedule`: a job's schedule and its next fires. `condition`: active, paused, disabled, unresolved,
   removed. `clock`: the database's time.

@@ -1,4 +1,7 @@
-"""Trigger, start, stop, pause, resume and query a job by its name (JOB-8)."""
+"""Trigger, start, stop, pause, resume, remove and query a job by its name (JOB-8).
+
+`punctual.operations.job_requests` calls these for a person, and writes the audit.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +18,7 @@ from punctual.jobs.job_schedule import upcoming
 from punctual.jobs.ledger_interface import connected_ledger
 from punctual.jobs.models import Job, Origin
 from punctual.jobs.store.definitions import Change, store
+from punctual.jobs.store.definitions import remove as store_remove
 from punctual.jobs.store.rows import definition_of
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -33,6 +37,7 @@ def scheduling_call(function: Call) -> Call:
     return cast(Call, wrapper)
 
 
+MAX_REASON = 500  # the columns of a version and of a pause
 BACKLOGS = ("none", "last", "all", "compressed")
 
 
@@ -47,7 +52,8 @@ def trigger(
     """Run a job now, in addition to its schedule; return the id of the occurrence.
 
     `args` reach the task as `ctx.args`; `config` overrides settings for this one occurrence. With an
-    `idempotency_key`, a second call within 24 hours returns the first one's occurrence.
+    `idempotency_key`, a second call within 24 hours (the setting `idempotency_lifetime`) returns the first
+    one's occurrence; with other `args` or `config` it is refused.
     """
     job = get_job(name)
     if job.removed:
@@ -55,13 +61,17 @@ def trigger(
     if job.origin == Origin.POLLING:
         raise PunctualError(f"{name!r} is started by its own polling scheduler; it cannot be triggered")
     return connected_ledger().trigger(
-        job, args=args or {}, overrides=config, idempotency_key=idempotency_key, now=database_now()
+        job,
+        args={} if args is None else args,
+        overrides=config,
+        idempotency_key=idempotency_key,
+        now=database_now(),
     )
 
 
 @scheduling_call
 def skip_next(name: str) -> UUID | None:
-    """Skip the next planned occurrence and return its id; None if none is planned."""
+    """Skip the schedule's next planned occurrence and return its id; None if none is planned."""
     return connected_ledger().skip_next(get_job(name), now=database_now())
 
 
@@ -72,32 +82,36 @@ def reschedule(occurrence: UUID, run_at: datetime) -> None:
 
 
 @scheduling_call
-def start(name: str, *, author: str = "operator") -> bool:
+def start(name: str, *, author: str = "operator", reason: str = "") -> bool:
     """Enable a stopped job; nothing is owed for the time it was off. False if it was enabled."""
-    return _switch(name, author, enabled=True)
+    return _switch(name, author, reason, enabled=True)
 
 
 @scheduling_call
-def stop(name: str, *, author: str = "operator") -> bool:
+def stop(name: str, *, author: str = "operator", reason: str = "") -> bool:
     """Disable a job: nothing is planned until it is started again. False if it was disabled."""
-    return _switch(name, author, enabled=False)
+    return _switch(name, author, reason, enabled=False)
 
 
-def _switch(name: str, author: str, *, enabled: bool) -> bool:
+def _switch(name: str, author: str, reason: str, *, enabled: bool) -> bool:
     """Store the switch as a version: the versions say from when to when instants were owed."""
     job = get_job(name)
     if job.enabled is enabled:
         return False
     definition = replace(definition_of(job, job.tasks.all()), enabled=enabled)
-    change = Change(Origin(job.origin), author, database_now(), reason="started" if enabled else "stopped")
+    switched = ": ".join(filter(None, ["started" if enabled else "stopped", reason]))[:MAX_REASON]
+    change = Change(Origin(job.origin), author, database_now(), reason=switched)
     return bool(store([definition], change, expected={name: job.version}).changed)
 
 
 @scheduling_call
-def pause(name: str) -> bool:
+def pause(name: str, *, reason: str = "") -> bool:
     """Pause a job: its instants are recorded as skipped. False if it was paused."""
+    if len(reason) > MAX_REASON:
+        expected = f"expected at most {MAX_REASON} characters, not {len(reason):,}"
+        raise DefinitionError("reason", reason[:20], expected, owner=name)
     rows = Job.objects.filter(pk=get_job(name).pk, paused_at=None)
-    return rows.update(paused_at=database_now()) == 1
+    return rows.update(paused_at=database_now(), pause_reason=reason) == 1
 
 
 @scheduling_call
@@ -113,10 +127,23 @@ def resume(name: str, *, backlog: str = "none") -> bool:
         job = Job.objects.select_for_update(no_key=True).get(pk=get_job(name).pk)
         if job.paused_at is None:
             return False
-        Job.objects.filter(pk=job.pk).update(paused_at=None)
+        Job.objects.filter(pk=job.pk).update(paused_at=None, pause_reason="")
         if backlog != "none":
             connected_ledger().run_skipped(job, choice=backlog, since=job.paused_at, now=database_now())
     return True
+
+
+@scheduling_call
+def remove(name: str, *, author: str = "operator", reason: str = "") -> bool:
+    """Remove a job that was made in the admin; its history stays. False if it was removed.
+
+    Code, files and polling schedulers remove their jobs themselves.
+    """
+    job = get_job(name)
+    if job.origin != Origin.ADMIN:
+        allowed = f"expected a job made in the admin; this one is {Origin(job.origin).label}"
+        raise DefinitionError("name", name, allowed)
+    return bool(store_remove([job.pk], Change(Origin.ADMIN, author, database_now(), reason=reason)))
 
 
 def next_run(name: str) -> datetime | None:

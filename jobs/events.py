@@ -75,11 +75,6 @@ class Event(StrEnum):
         return event
 
 
-def is_logged(event: Event) -> bool:
-    """Whether the event would be logged; for callers whose facts are expensive to collect."""
-    return logger.isEnabledFor(event.level)
-
-
 def emit(event: Event, **facts: object) -> None:
     """Log an event at its level."""
     if logger.isEnabledFor(event.level):
@@ -100,10 +95,7 @@ def _log(event: Event, facts: Mapping[str, object], *, exc_info: bool = False) -
 
 
 class IdsAdapter(logging.LoggerAdapter[logging.Logger]):
-    """A logger that adds ids to every record and keeps the caller's `extra`."""
-
-    def __init__(self, logger: logging.Logger, ids: Mapping[str, object]) -> None:
-        super().__init__(logger, {"ids": ids})
+    """A logger that adds `{"ids": …}` to every record and keeps the caller's `extra`."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}

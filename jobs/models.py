@@ -37,6 +37,7 @@ class Job(models.Model):
     version = models.PositiveIntegerField(default=1)
     enabled = models.BooleanField(default=True)
     paused_at = models.DateTimeField(null=True, blank=True)
+    pause_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
     removed_at = models.DateTimeField(
         null=True, blank=True, help_text="When its declaration was removed; the row stays for its history."
     )

@@ -10,7 +10,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain
 from threading import Lock
@@ -78,16 +78,11 @@ def redact_values(value: Any) -> Any:
     return value
 
 
-def hide_secret_args(args: Mapping[str, Any], config: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Hide the values of an occurrence's secret arguments in every text, for the length of the context."""
-    if not args:
-        return nullcontext()
-    names = config.get("secret_args", ())
-    return _hide([*_secret_texts(args, lambda name: name in names or SECRET_NAME.search(name))])
-
-
 @contextmanager
-def _hide(values: Collection[str]) -> Iterator[None]:
+def hide_secret_args(args: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[None]:
+    """Hide the values of an occurrence's secret arguments in every text, for the length of the context."""
+    names = config.get("secret_args", ())
+    values = [*_secret_texts(args, lambda name: name in names or SECRET_NAME.search(name))]
     with _lock:
         _active_secrets.update(values)
     try:

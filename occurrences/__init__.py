@@ -5,8 +5,8 @@ each try of a run is an attempt. All of them are rows, and these rows are the on
 and caches may be lost.
 
 Invariants
-- The id of an occurrence follows from its job and its instant (`ids.py`), so two beats that plan the same
-  instant insert one row. Losing that race is not an error.
+- The id of an occurrence follows from its job and its instant (`jobs/ids.py`), so two beats that plan the
+  same instant insert one row. Losing that race is not an error.
 - `transitions.py` is the only writer of a state column. Each transition is one guarded UPDATE along the
   tables in `states.py`; a guard that matches nothing means that another process was first.
 - A row that did not run says why: `reason` holds a member of `Reason` (or, for canceled and parked runs,
@@ -21,6 +21,7 @@ and the next tick of any beat repeats the step.
 Which module answers which question
 - `planning/`: which instants get a row, and when does each start? After downtime, an edit, a pause?
 - `admission/`: which due occurrences start now, which wait, which are skipped?
+- `active_states.py`: does an active occurrence run, wait for a worker, or wait for a retry?
 - `operator.py`: trigger a job, skip its next occurrence, move one.
 - `outbox.py`: which runs may be sent to the broker, and what do their messages say?
 - `sql.py`: the raw SQL of this room, for PostgreSQL.

@@ -84,7 +84,11 @@ class IdempotencyKey(models.Model):
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, db_index=False)
     key = models.CharField(max_length=200)
-    occurrence = models.ForeignKey("Occurrence", on_delete=models.CASCADE)
+    # Not a foreign key: the key outlives the pruning of its occurrence.
+    occurrence_id = models.UUIDField(help_text="The occurrence that the first trigger created.")
+    request = models.CharField(
+        max_length=64, help_text="SHA-256 of the arguments and settings of the trigger."
+    )
     expires_at = models.DateTimeField()
 
     class Meta:
@@ -92,6 +96,10 @@ class IdempotencyKey(models.Model):
             models.UniqueConstraint(
                 fields=["job", "key"], name="one_occurrence_per_idempotency_key_of_a_job"
             ),
+        ]
+        indexes = [
+            # Pruning: `expires_at <= now ORDER BY expires_at`.
+            models.Index(fields=["expires_at"], name="idempotency_key_expired"),
         ]
 
     def __str__(self) -> str:
@@ -183,7 +191,7 @@ class Occurrence(models.Model):
     objects = OccurrenceQuerySet.as_manager()
 
     class Meta:
-        ordering = ["-scheduled_for"]
+        ordering = ["-scheduled_for", "-created_at"]  # a replay above its original
         indexes = [
             # Firing: `state = pending AND run_at <= now ORDER BY run_at`.
             models.Index(fields=["run_at"], condition=Q(state="pending"), name="occurrence_due"),

@@ -1,15 +1,12 @@
-"""The runs that may be sent to the broker: lock them, and read what their messages say."""
+"""The facts that the message of a run is made of."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
-
-from django.db.models import Q
 
 from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.models import TaskRun
-from punctual.occurrences.states import RunState
 
 
 class Ready(NamedTuple):
@@ -42,28 +39,6 @@ COLUMNS = (
     "policy__task_timeout",
     "policy__bundle",
 )
-
-
-def lock_unsent(
-    runs: Collection[UUID] | Collection[Ready], lost_since: datetime | None = None
-) -> Sequence[Ready]:
-    """Lock the runs that may be sent now and return their facts, which are read unless the caller has them.
-
-    Runs that another process is sending are left to it. With `lost_since`, runs sent up to then count as
-    unsent: their messages are lost.
-    """
-    known = [run for run in runs if isinstance(run, Ready)]
-    locked = _lock([run.run_id for run in known] or runs, lost_since)
-    return [run for run in known if run.run_id in locked] if known else read_ready(locked)
-
-
-def _lock(run_ids: Collection[Any], lost_since: datetime | None) -> set[str]:
-    unsent = Q(dispatched_at=None)
-    due = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
-    rows = TaskRun.objects.filter(due, id__any=run_ids, state=RunState.SCHEDULED, available_at__isnull=False)
-    # Ordered by id: the model's own ordering joins the occurrences and would lock them too.
-    locked = rows.order_by("id").select_for_update(skip_locked=True, no_key=True)
-    return set(locked.values_list(IdText("id"), flat=True))
 
 
 def read_ready(run_ids: Collection[UUID] | Collection[str]) -> list[Ready]:

@@ -27,13 +27,8 @@ if TYPE_CHECKING:
         is_running,
         next_run,
         next_runs,
-        pause,
         reschedule,
-        resume,
         skip_next,
-        start,
-        stop,
-        trigger,
     )
     from punctual.jobs.declaration.decorators import Job, scheduled
     from punctual.jobs.errors import (
@@ -47,6 +42,7 @@ if TYPE_CHECKING:
         StaleVersionError,
         UnknownJobError,
     )
+    from punctual.operations.job_requests import pause, resume, start, stop, trigger
 
 __all__ = [
     "Cancel",
@@ -96,6 +92,7 @@ _MODULES = {
         ),
         "punctual.jobs.errors",
     ),
+    **dict.fromkeys(("pause", "resume", "start", "stop", "trigger"), "punctual.operations.job_requests"),
 }
 _CONTROLS = "punctual.jobs.control"  # every other name
 

@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from punctual import conf
-from punctual.execution.broker import brokers
+from punctual.execution.broker.brokers import broker_of
 from punctual.jobs.config.bounded_duration import format_duration
 from punctual.jobs.config.cascade import merge_layers, platform
 from punctual.jobs.declaration.registry import registry
@@ -31,7 +31,7 @@ MIN_SQLITE = (3, 35)  # the first version with RETURNING
 
 def check_settings(**_kwargs: Any) -> list[CheckMessage]:
     """Run every check; Django calls it with `app_configs` and `databases`, which no check needs."""
-    visible = brokers.current().visibility_timeout()
+    visible = broker_of(str(current_app.conf.broker_url)).visibility_timeout()
     return [
         *check_installation(),
         *([] if visible is None else check_visibility_timeout(visible, longest_timeout())),

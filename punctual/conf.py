@@ -46,6 +46,8 @@ class Settings:
     shutdown_grace: timedelta = timedelta(seconds=30)
     # A message that no worker took for this long is sent again.
     lost_after: timedelta = timedelta(seconds=30)
+    # A second trigger with the same idempotency key, within this time of the first, returns its occurrence.
+    idempotency_lifetime: timedelta = timedelta(hours=24)
     # /readyz fails when the newest tick is older. None: twice the beat's own interval.
     oldest_tick: timedelta | None = None
 

@@ -26,8 +26,8 @@ from celery import current_app
 from kombu import Message
 
 from punctual.beat import tick
+from punctual.execution.broker.bundling import paces
 from punctual.execution.broker.messages import RUN
-from punctual.execution.broker.pace import paces
 from punctual.execution.worker.claim import Claim, claim
 from punctual.execution.worker.work import settle_now, work
 from punctual.jobs.declaration.sync import Synced, sync

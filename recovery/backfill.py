@@ -14,10 +14,10 @@ from django.db import transaction
 
 from punctual.jobs.config.cascade import Config, job_config
 from punctual.jobs.errors import DefinitionError, PunctualError
+from punctual.jobs.ids import occurrence_id, repeat_id
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job, Origin
 from punctual.occurrences.engines.current import engine
-from punctual.occurrences.ids import occurrence_id, repeat_id
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OccurrenceState

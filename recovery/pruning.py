@@ -38,6 +38,7 @@ from punctual.recovery.retention import (
 
 ROUND_INTERVAL = timedelta(minutes=1)
 MAX_JOBS_PER_STEP, MAX_ROWS_PER_STEP = 500, 250
+MAX_KEYS_PER_STEP = 1000
 BATCH = 1000
 ROUND_ID = 1
 Key = tuple[UUID, str, str, str]  # job, counter, task, label
@@ -70,10 +71,11 @@ def _step(position: PruneRound, now: datetime, max_jobs: int, max_rows: int) -> 
     jobs = _page_cutoffs(page, position, now)
     rows = oldest_rows(jobs, max_rows)
     deleted = _delete_old(jobs, rows, wait=False)
+    more_keys = _delete_expired_keys(now) == MAX_KEYS_PER_STEP
     if len(rows) == max_rows:
         _save_position(position, now, rows[-1].job_id, rows[-1])
     else:
-        _save_position(position, now, next_job)
+        _save_position(position, now, next_job, more=more_keys)
     return deleted
 
 
@@ -99,10 +101,28 @@ def _page_cutoffs(page: Sequence[Job], position: PruneRound, now: datetime) -> l
     return cutoffs
 
 
-def _save_position(position: PruneRound, now: datetime, job: UUID | None, row: OldRow | None = None) -> None:
+def _delete_expired_keys(now: datetime) -> int:
+    """Delete idempotency keys that have expired; their occurrences may have been pruned long before."""
+    expired = IdempotencyKey.objects.filter(expires_at__lte=now).order_by("expires_at")
+    # A beat does not wait for a trigger that replaces its expired key.
+    ids = list(expired.select_for_update(skip_locked=True).values_list("pk", flat=True)[:MAX_KEYS_PER_STEP])
+    if ids:
+        rows = IdempotencyKey.objects.filter(pk__in=ids)
+        rows._raw_delete(rows.db)  # noqa: SLF001 - nothing refers to these
+    return len(ids)
+
+
+def _save_position(
+    position: PruneRound,
+    now: datetime,
+    job: UUID | None,
+    row: OldRow | None = None,
+    *,
+    more: bool = False,
+) -> None:
     """Continue in the next sweep, or start the next round once every job has been looked at."""
     position.job, position.at, position.row = job, row and row.scheduled_for, row and row.id
-    position.due_at = now if job else max(position.began_at + ROUND_INTERVAL, now)
+    position.due_at = now if job or more else max(position.began_at + ROUND_INTERVAL, now)
     if job is None:
         position.began_at = position.due_at
     position.save()
@@ -241,7 +261,6 @@ def _delete(ids: Collection[UUID]) -> None:
     for rows in (
         Attempt.objects.filter(run__occurrence__any=ids),
         TaskRun.objects.filter(occurrence__any=ids),
-        IdempotencyKey.objects.filter(occurrence__any=ids),
     ):
         rows._raw_delete(rows.db)  # noqa: SLF001 - Django's own fast path; nothing refers to these
     Occurrence.objects.filter(parent__any=ids).update(parent=None)

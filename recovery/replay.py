@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from uuid import UUID, uuid4, uuid5
 
 from django.db import transaction
@@ -17,9 +17,17 @@ from django.db.models import Exists, OuterRef
 
 from punctual.jobs.config.cascade import job_config
 from punctual.jobs.errors import DefinitionError
-from punctual.jobs.models import Job, Origin
+from punctual.jobs.models import Job, Origin, Task
+from punctual.occurrences import transitions
 from punctual.occurrences.engines.current import engine
-from punctual.occurrences.models import Cause, Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
+from punctual.occurrences.models import (
+    Cause,
+    Occurrence,
+    OccurrenceQuerySet,
+    Resolution,
+    TaskRun,
+    TaskRunQuerySet,
+)
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OCCURRENCE_FINAL, OccurrenceState, RunState
 from punctual.recovery.requester import Record, Requester, unrecorded
@@ -34,7 +42,7 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Replayed:
-    """`refused`: not finished, a range of instants, of a removed job, or without a failed task."""
+    """`refused`: not finished, a range of instants, of a removed job, or without a task left to run."""
 
     created: tuple[UUID, ...] = ()
     refused: int = 0
@@ -62,6 +70,7 @@ def replay(  # noqa: PLR0913 - one request
             ]
             for row in rows:
                 row.run_at += order[_parent_id(row)] * MICROSECOND
+            _resolve_dead_letters(rows, now)
             record(create_missing(rows))
         created += [row.id for row in rows]
         progress(len(batch))
@@ -72,6 +81,19 @@ def _parents(ids: Collection[UUID], order: Mapping[UUID, int]) -> list[Occurrenc
     """The occurrences in the given order, locked so that pruning cannot delete them."""
     rows = Occurrence.objects.filter(id__any=engine().lock_parents(ids)).select_related("job")
     return sorted(rows, key=lambda row: order[row.id])
+
+
+def _resolve_dead_letters(replays: Sequence[Occurrence], now: datetime) -> None:
+    """The replays run these dead letters again: a replay of all dead letters must leave them out."""
+    tasks = {_parent_id(row): row.only_tasks for row in replays}
+    dead = TaskRun.objects.dead().filter(occurrence__in=tasks).order_by("id")
+    locked = dead.select_for_update(no_key=True).values_list("id", "occurrence_id", "task_id")
+    repeated = [id_ for id_, parent, task in locked if _runs_task(tasks[parent], task)]
+    transitions.resolve(repeated, Resolution.REPLAYED, now=now)
+
+
+def _runs_task(only_tasks: list[str] | None, task: UUID) -> bool:
+    return only_tasks is None or str(task) in only_tasks
 
 
 def _parent_id(row: Occurrence) -> UUID:
@@ -98,15 +120,26 @@ def _tasks_to_replay(
     """Each occurrence that may be replayed, with the ids of its tasks to run; None for all of them."""
     rows = Occurrence.objects.filter(id__any=[row.id for row in parents])
     allowed = set(replayable(rows).values_list("id", flat=True))
-    failed = _failed_tasks(parents) if failed_only else {}
+    # The replay of an occurrence that ran only some tasks runs the same tasks.
+    chosen = _failed_tasks(parents) if failed_only else _chosen_tasks(parents)
     for parent in parents:
         if parent.id not in allowed:
             continue
-        if not failed_only:
-            # The replay of an occurrence that ran only some tasks runs the same tasks.
-            yield parent, [UUID(id_) for id_ in parent.only_tasks] if parent.only_tasks else None
-        elif parent.id in failed:
-            yield parent, failed[parent.id]
+        if not failed_only and parent.only_tasks is None:
+            yield parent, None
+        elif parent.id in chosen:
+            yield parent, chosen[parent.id]
+
+
+def _chosen_tasks(parents: Sequence[Occurrence]) -> dict[UUID, list[UUID]]:
+    """The tasks of partial occurrences that still exist; an occurrence without any is left out."""
+    wanted = {row.id: [UUID(id_) for id_ in row.only_tasks] for row in parents if row.only_tasks is not None}
+    if not wanted:
+        return {}
+    ids = set(chain.from_iterable(wanted.values()))
+    current = set(Task.objects.current().filter(id__in=ids).values_list("id", flat=True))
+    kept = {parent: [task for task in tasks if task in current] for parent, tasks in wanted.items()}
+    return {parent: tasks for parent, tasks in kept.items() if tasks}
 
 
 def _failed_tasks(parents: Sequence[Occurrence]) -> dict[UUID, list[UUID]]:

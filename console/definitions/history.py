@@ -44,7 +44,7 @@ class Ended:
 def histories(jobs: Sequence[UUID]) -> dict[UUID, list[Ended]]:
     """Return the newest finished occurrences of each job, newest first."""
     ended: dict[UUID, list[Ended]] = defaultdict(list)
-    rows = Occurrence.objects.filter(_newest(jobs), finished_at__isnull=False).order_by("-scheduled_for")
+    rows = Occurrence.objects.filter(_newest(jobs), finished_at__isnull=False)
     columns = ("job", "id", "state", "reason", "scheduled_for", "started_at", "finished_at")
     for job, id_, state, reason, scheduled_for, started_at, finished_at in rows.values_list(*columns):
         took = finished_at - started_at if started_at and finished_at else None

@@ -81,7 +81,7 @@ def list_mistakes(error: ScheduleError, text: str) -> list[Mistake]:
 
 
 def mark_mistake(text: str, position: int | None, value: str) -> SafeString | str:
-    """Mark `value` if it is at `position`: after a prefix such as `kron:` positions count from its end."""
+    """Mark `value` if it is at `position`: an error may carry a shortened or quoted value."""
     if position is None or not value or text[position : position + len(value)] != value:
         return ""
     before, after = text[:position], text[position + len(value) :]

@@ -80,7 +80,7 @@ def _settings(job: Job, tasks: Sequence[Task]) -> Iterator[tuple[str, list[objec
 
 def newest_section(job: Job) -> Section:
     history = Occurrence.objects.filter(job=job).defer("config", "args", "report")
-    rows = [_newest_cells(one, job) for one in history.order_by("-scheduled_for")[:MAX_NEWEST]]
+    rows = [_newest_cells(one, job) for one in history[:MAX_NEWEST]]
     headers = ["occurrence", "state", "cause", "scheduled for", "started", "took", "reason"]
     more = list_url("punctual_occurrence", job__id__exact=job.pk)
     return Section("Newest occurrences", headers, rows, more)

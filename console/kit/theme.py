@@ -9,6 +9,7 @@ reads one row more than it shows.
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.options import ShowFacets
 from django.contrib.admin.utils import lookup_field
 from django.core.paginator import Page, Paginator
@@ -85,6 +86,18 @@ class UncountedPaginator(AnyPaginator):
 class KeysetChangeList(ChangeList):
     """The rows of one page, by keyset, without the large columns that only the page of a row shows."""
 
+    def get_filters(self, request: HttpRequest) -> Any:
+        """Refuse lookups that no filter has taken, and that no page links to.
+
+        Django allows every lookup on a column of the table, even on the keys of a JSON document. With
+        `?args__password__startswith=a` a user could guess, letter by letter, what no page shows.
+        """
+        filters = super().get_filters(request)
+        rest = filters[2]
+        if undeclared := sorted(set(rest) - set(getattr(self.model_admin, "linked_lookups", ()))):
+            raise DisallowedModelAdminLookup(f"Filtering by {', '.join(undeclared)} not allowed")
+        return filters
+
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         for name in (AFTER, BEFORE):  # not filters, and not to be kept in links to other filters
             self.params.pop(name, None)
@@ -110,6 +123,7 @@ class ConsoleAdmin(ModelAdmin[Row]):
 
     list_defer: ClassVar[Sequence[str]] = ()
     list_exclude: ClassVar[Q] = Q(pk__in=[])  # rows that the list never shows
+    linked_lookups: ClassVar[Sequence[str]] = ()  # allowed beside the filters: links of other pages use them
     list_per_page = 50
     list_fullwidth = True
     list_filter_submit = True

@@ -20,19 +20,22 @@ from uuid import UUID
 
 from celery import current_app
 from django.db import connection, transaction
+from django.db.models import Q
 from kombu import Producer
 
 from punctual.conf import current_settings
 from punctual.execution.broker import brokers
-from punctual.execution.broker.bundling import bundle_runs
+from punctual.execution.broker.bundling import Bundle, bundle_runs, short_tasks
 from punctual.execution.broker.errors import BROKER_ERRORS
 from punctual.execution.broker.messages import label, settle_message
-from punctual.execution.broker.pace import short_tasks
 from punctual.jobs.clock import Clock
 from punctual.jobs.config.choices import Mode
 from punctual.jobs.events import Event, emit
-from punctual.occurrences import outbox, transitions
-from punctual.occurrences.outbox import Ready
+from punctual.occurrences import transitions
+from punctual.occurrences.database.arrays import IdText
+from punctual.occurrences.models import TaskRun
+from punctual.occurrences.outbox import Ready, read_ready
+from punctual.occurrences.states import RunState
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,9 @@ def dispatch(
     if not runs:
         return Dispatched()
     with locking_transaction():
-        ready = outbox.lock_unsent(runs, lost_since)
-        paces = _paces(ready) if bundles else {}
+        ready = _lock_unsent(runs, lost_since)
+        # A single run cannot share a message.
+        paces = _paces(ready) if bundles and len(ready) > 1 else {}
         return _send(ready, paces, chords=chords, clock=clock or (lambda: now))
 
 
@@ -74,27 +78,47 @@ def locking_transaction() -> AbstractContextManager[object]:
     return transaction.atomic() if connection.features.has_select_for_update else nullcontext()
 
 
-def _paces(runs: Sequence[Ready]) -> Mapping[str, float]:
-    """Read the pace of all tasks in one query; none for a single run, which cannot share a message."""
-    tasks = {run.task_id for run in runs if run.bundle} if len(runs) > 1 else set()
+def _lock_unsent(runs: Sequence[UUID] | Sequence[Ready], lost_since: datetime | None) -> Sequence[Ready]:
+    """Lock the runs that may be sent now and return their facts, which are read unless the caller has them.
+
+    Runs that another process is sending are left to it. With `lost_since`, runs sent up to then count as
+    unsent: their messages are lost.
+    """
+    known = [run for run in runs if isinstance(run, Ready)]
+    ids: Sequence[Any] = [run.run_id for run in known] or runs
+    unsent = Q(dispatched_at=None)
+    due = unsent if lost_since is None else unsent | Q(dispatched_at__lte=lost_since)
+    rows = TaskRun.objects.filter(due, id__any=ids, state=RunState.SCHEDULED, available_at__isnull=False)
+    # Ordered by id: the model's own ordering joins the occurrences and would lock them too.
+    locking = rows.order_by("id").select_for_update(skip_locked=True, no_key=True)
+    locked = set(locking.values_list(IdText("id"), flat=True))
+    return [run for run in known if run.run_id in locked] if known else read_ready(locked)
+
+
+def _paces(runs: Iterable[Ready]) -> Mapping[str, float]:
+    """Read the pace of all tasks in one query."""
+    tasks = {run.task_id for run in runs if run.bundle}
     return short_tasks(tasks) if tasks else {}
 
 
 def _send(runs: Sequence[Ready], paces: Mapping[str, float], *, chords: bool, clock: Clock) -> Dispatched:
-    fans_out = chords and current_app.conf.result_backend is not None
+    fans_out = chords and len(runs) > 1 and current_app.conf.result_backend is not None
     single, fan_outs = _split(runs) if fans_out else (runs, [])
-    bundles = bundle_runs(single, paces, slots=current_settings().worker_slots)
-    sent = _publish(single, partial(brokers.current().publish, bundles), clock)
-    # Separately: a result store that is down, where chords are counted, must not delay the single runs.
-    fanned_out = [run for siblings in fan_outs for run in siblings]
-    sent += _publish(fanned_out, partial(_publish_chords, fan_outs, paces), clock)
+    broker = brokers.broker_of(str(current_app.conf.broker_url))
+    sent = _publish(single, partial(broker.publish, _bundles(single, paces)), clock) if single else 0
+    if fan_outs:
+        # Separately: a result store that is down, where chords are counted, must not delay the single runs.
+        fanned_out = [run for siblings in fan_outs for run in siblings]
+        sent += _publish(fanned_out, partial(_publish_chords, fan_outs, paces), clock)
     return Dispatched(sent=sent, failed=len(runs) - sent)
+
+
+def _bundles(runs: Sequence[Ready], paces: Mapping[str, float]) -> list[Bundle]:
+    return bundle_runs(runs, paces, slots=current_settings().worker_slots)
 
 
 def _publish(runs: Sequence[Ready], publish: Callable[[Any], None], clock: Clock) -> int:
     """Publish in one round trip where the broker can, and confirm all runs or none of them."""
-    if not runs:
-        return 0
     try:
         with current_app.producer_or_acquire() as acquired:
             producer: Any = acquired
@@ -124,7 +148,7 @@ def _split(runs: Iterable[Ready]) -> tuple[list[Ready], list[list[Ready]]]:
 
 def _publish_chords(fan_outs: Iterable[list[Ready]], paces: Mapping[str, float], producer: Producer) -> None:
     for runs in fan_outs:
-        bundles = bundle_runs(runs, paces, slots=current_settings().worker_slots)
+        bundles = _bundles(runs, paces)
         # The callback only triggers the check: completion is decided from rows, with or without it.
         callback = settle_message(runs[0].occurrence_id, label(runs[0], "settle"))
         brokers.publish_chord(bundles, callback, producer)

@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import current_app
 from kombu.exceptions import ChannelError
 
-from punctual.execution.broker import brokers
+from punctual.execution.broker.brokers import broker_of
 from punctual.execution.broker.errors import BROKER_ERRORS
 
 Answer = TypeVar("Answer")
@@ -23,7 +23,9 @@ def backlog(queue: str) -> int | None:
 
 def next_runs(queue: str) -> set[UUID]:
     """Runs of our messages that are delivered next, as far as the broker shows them."""
-    return _ask(lambda channel: brokers.current().next_runs(channel, queue)) or set()
+    return (
+        _ask(lambda channel: broker_of(str(current_app.conf.broker_url)).next_runs(channel, queue)) or set()
+    )
 
 
 def _ask(question: Callable[[Any], Answer]) -> Answer | None:

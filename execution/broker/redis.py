@@ -1,6 +1,6 @@
 """Redis as the broker, and as the result store that counts a chord's members.
 
-Everything that differs from what kombu does for every broker (`amqp`) is in this file.
+Everything that differs from what kombu does for every broker (`messages`) is in this file.
 
 Publishing. The messages of a batch differ only in ids and labels. Celery and kombu encode the first message
 for a queue with placeholders; the others are filled in as text, and all of them are pushed onto the queue's
@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from json.encoder import encode_basestring_ascii as quote
 from os import urandom
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from celery import Signature, bootsteps, current_app, signals
@@ -38,17 +38,15 @@ from kombu.transport import memory, virtual
 from kombu.transport import redis as kombu_redis
 from kombu.utils.json import dumps
 
-from punctual.execution.broker.amqp import Broker, publish_each
 from punctual.execution.broker.bundling import Bundle
 from punctual.execution.broker.messages import (
     RUN,
     SETTLE,
-    bundle_label,
+    Broker,
+    Content,
+    content_of,
     create_message,
-    display_name,
-    ids_of,
-    message_id,
-    run_options,
+    publish_each,
     runs_in,
 )
 from punctual.jobs.events import Event, emit
@@ -60,25 +58,27 @@ PEEKED = 10  # messages; more than one, because one of them may be a resent copy
 DEFAULT_VISIBILITY_TIMEOUT = timedelta(hours=1)  # kombu's
 NO_EVICTION = "noeviction"
 # Placeholders, in place of the values that differ between messages.
-ID, RUN_ID, NAME, LABEL = "<<id>>", "<<run>>", "<<name>>", "<<label>>"
+PLACEHOLDERS = Content("<<id>>", ["<<run>>"], "<<name>>", "<<label>>")
 # A placeholder inside a JSON string keeps its quotes; a list of runs, a name and a label bring their own.
 PLACEHOLDER = re.compile(r'"<<(run|name|label)>>"|<<(id|body|tag)>>')
 
 
 class Redis(Broker):
+    min_batch = MIN_ENCODED
+
     def handles(self, url: str) -> bool:
         return url.startswith(("redis", "sentinel"))
 
     def install(self, app: Any) -> None:
         app.steps["consumer"].add(UnrecordedDelivery)
 
-    def publish(self, bundles: Sequence[Bundle], producer: Producer) -> None:
-        if len(bundles) >= MIN_ENCODED and can_push(producer):
-            encoded = encode(bundles)
-            for name, texts in encoded.items():
-                push(producer, current_app.amqp.queues[name], texts)
-            bundles = [bundle for bundle in bundles if bundle[0].queue not in encoded]
-        publish_each(bundles, producer)
+    def publish_batch(self, bundles: Sequence[Bundle], producer: Producer) -> Sequence[Bundle]:
+        if not can_push(producer):
+            return bundles
+        encoded = encode(bundles)
+        for name, texts in encoded.items():
+            push(producer, current_app.amqp.queues[name], texts)
+        return [bundle for bundle in bundles if bundle[0].queue not in encoded]
 
     def next_runs(self, channel: Any, queue: str) -> set[UUID]:
         messages = [json.loads(text) for text in channel.client.lrange(queue, -PEEKED, -1)]
@@ -104,23 +104,15 @@ class Redis(Broker):
 # -- publishing -----------------------------------------------------------------------------------------
 
 
-class Content(NamedTuple):
-    """The values in which one message differs from others for the same queue."""
-
-    id: str
-    run_ids: list[str]
-    name: str
-    label: str
-
-
 class Template:
     """The encoded form of all messages for one queue: two texts with placeholders."""
 
-    def __init__(self, message: Any, queue: Queue) -> None:
+    def __init__(self, queue: Queue) -> None:
+        message = create_message(PLACEHOLDERS)
         with Connection(transport=_CapturingTransport) as connection:
             channel: Any = connection.default_channel
             amqp: Any = current_app.amqp
-            amqp.send_task_message(Producer(channel), message[0]["task"], message, queue=queue, declare=[])
+            amqp.send_task_message(Producer(channel), RUN, message, queue=queue, declare=[])
             encoded = channel.captured
         self._body = _format_string(b64decode(encoded["body"]).decode())
         encoded["body"], encoded["properties"]["delivery_tag"] = "<<body>>", "<<tag>>"
@@ -159,20 +151,10 @@ def encode(bundles: Sequence[Bundle]) -> dict[str, list[str]]:
     for bundle, tag in zip(bundles, delivery_tags(len(bundles)), strict=True):
         name = bundle[0].queue
         if name in lists:
-            template = templates.get(name) or templates.setdefault(name, _template(bundle))
-            encoded[name].append(template.fill(_content(bundle), tag))
+            if name not in templates:
+                templates[name] = Template(queues[name])
+            encoded[name].append(templates[name].fill(content_of(bundle), tag))
     return encoded
-
-
-def _template(bundle: Bundle) -> Template:
-    options = {**run_options(bundle), "task_id": ID, "shadow": NAME, "argsrepr": LABEL}
-    queue: Any = current_app.amqp.queues[options.pop("queue")]
-    return Template(create_message([RUN_ID], options), queue)
-
-
-def _content(bundle: Bundle) -> Content:
-    first = bundle[0]
-    return Content(message_id(first), ids_of(bundle), display_name(first), bundle_label(bundle))
 
 
 def can_push(producer: Any) -> bool:
@@ -241,11 +223,8 @@ def publish_chord(bundles: Sequence[Bundle], callback: "Signature[Any]", produce
     group_id = uuid()
     callback.freeze(group_id=group_id)
     backend: Any = current_app.backend
-    try:
-        # Before the first member is sent: the last member to end must find the size.
-        backend.set_chord_size(group_id, len(bundles))
-    except backend.connection_errors as error:
-        raise OperationalError("Redis, which counts the members of a chord, does not answer") from error
+    # Before the first member is sent: the last member to end must find the size.
+    backend.set_chord_size(group_id, len(bundles))
     publish_each(bundles, producer, group_id=group_id, chord=callback)
 
 
@@ -314,6 +293,11 @@ class UnrecordedDelivery(bootsteps.StartStopStep):
     """
 
     requires = ("celery.worker.consumer.tasks:Tasks",)  # opens the channel; messages arrive after all steps
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        # A worker reconnects when Redis answers with an error; Celery's would exit. Only this consumer.
+        parent.connection_errors = (*parent.connection_errors, *parent.channel_errors)
 
     def start(self, parent: Any) -> None:
         keep_in_memory(parent.task_consumer.channel)

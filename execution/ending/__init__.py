@@ -5,10 +5,9 @@
 | does a run succeed, retry, or go to the dead letters? Pure. | `outcome` |
 | which values do a result and its outcome write? Pure. | `attempt_report` |
 | how is a result written? | `report` |
-| what follows for the occurrence: the next task, a cancellation, the end? Pure. | `steps` |
+| what follows for the occurrence, and what does its execution report say? Pure. | `steps` |
 | when is an occurrence finished? | `settle` |
 | who calls `on_start` and `on_complete`? | `hooks` |
-| what does the execution report say? | `summary` |
 | which failures are of the same kind? | `fingerprint` |
 | how is an occurrence or a run canceled? | `cancel` |
 

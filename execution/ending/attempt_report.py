@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from punctual.execution.ending.fingerprint import fingerprint
@@ -22,13 +22,11 @@ from punctual.execution.ending.outcome import (
     Wait,
     decide,
 )
-from punctual.execution.ending.steps import next_step
-from punctual.execution.ending.summary import summary
-from punctual.execution.worker.claim import Begun, Claim
+from punctual.execution.ending.steps import next_step, summary
 from punctual.jobs.config.retry import Retry
 from punctual.jobs.declaration.registry import registry
+from punctual.jobs.ids import attempt_id
 from punctual.occurrences.engines.contract import ClaimedRun, RunEnd, RunFacts
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import AttemptState, RunState
 
@@ -45,6 +43,24 @@ ATTEMPT_STATES = {
 }
 MAX_REASON_LENGTH = 200
 UNCHANGED: Mapping[str, Any] = dict.fromkeys(("available_at", "reason", "error", "fingerprint"))
+SUCCEEDED: Mapping[str, Any] = {
+    **UNCHANGED,
+    "state": RunState.SUCCESS,
+    "final": True,
+    "snoozed": 0,
+    "error": "",
+}
+
+
+class Begun(NamedTuple):
+    """An attempt that has begun and may not be a row yet."""
+
+    run: UUID
+    attempt: UUID
+    number: int
+    token: UUID
+    worker: str
+    started_at: datetime
 
 
 @dataclass(frozen=True)
@@ -59,20 +75,6 @@ class Report:
     result: Result
     recorded: bool = True  # the attempt is a row
     alone: ClaimedRun | None = None  # the run, if it is known to be the only one of its occurrence
-
-
-def report_of_claim(claim: Claim, result: Result) -> Report:
-    run = claim.run
-    return Report(
-        claim.begun,
-        run.occurrence.id,
-        run.task,
-        run.policy,
-        run.snoozes,
-        result,
-        claim.recorded,
-        run if run.alone else None,
-    )
 
 
 def report_of_row(run: TaskRun, token: UUID, result: Result) -> Report:
@@ -90,7 +92,8 @@ def report_of_row(run: TaskRun, token: UUID, result: Result) -> Report:
 def run_end(item: Report, *, now: datetime) -> RunEnd:
     """Decide what becomes of the run, and of its occurrence if it has no other run."""
     result, begun = item.result, item.begun
-    values = _run_values(result, _decide(item, now), now)
+    # Nearly always a success: its policy need not be read.
+    values = SUCCEEDED if result.ending is Ending.SUCCESS else _run_values(result, _decide(item, now), now)
     return RunEnd(
         begun.run,
         item.occurrence_id,
@@ -105,24 +108,22 @@ def run_end(item: Report, *, now: datetime) -> RunEnd:
         message=result.error if result.error_type else "",
         traceback=result.traceback,
         log=result.log,
-        **_closing(item, values, now),
+        **(_closing(item, item.alone, values, now) if item.alone and values["final"] else {}),
     )
 
 
 def _decide(item: Report, now: datetime) -> Outcome:
-    if item.result.ending is Ending.SUCCESS:  # nearly always: its policy need not be read
-        return Succeed()
     failures = item.begun.number + 1 - item.snoozes
     retry = Retry.load(item.policy["retry"])
     return decide(item.result, retry, failures=failures, seed=item.begun.run, now=now)
 
 
-def _run_values(result: Result, outcome: Outcome, now: datetime) -> dict[str, Any]:
+def _run_values(result: Result, outcome: Outcome, now: datetime) -> Mapping[str, Any]:
     """The new columns of the run; None: as they are."""
     line = error_line(result)
     match outcome:
         case Succeed():
-            return _values(RunState.SUCCESS, final=True, error="")
+            return SUCCEEDED
         case Wait(at) if result.ending is Ending.SNOOZED:
             return _values(RunState.RETRY, available_at=at, snoozed=1)
         case Wait(at):
@@ -140,11 +141,8 @@ def _values(state: RunState, *, final: bool = False, snoozed: int = 0, **columns
     return {**UNCHANGED, "state": state, "final": final, "snoozed": snoozed, **columns}
 
 
-def _closing(item: Report, values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _closing(item: Report, run: ClaimedRun, values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """How the occurrence of a run without neighbours ends."""
-    run = item.alone
-    if run is None or not values["final"]:
-        return {}
     facts = RunFacts(
         run.id,
         item.occurrence_id,
@@ -163,7 +161,7 @@ def _closing(item: Report, values: Mapping[str, Any], now: datetime) -> dict[str
         return {}
     return {
         "outcome": outcome,
-        "finalized": not registry.has_complete_hooks(run.occurrence.job),
+        "finalized": not registry.complete_hooks(run.occurrence.job),
         "report": json.dumps(summary(run.occurrence, [facts], outcome, now)),
     }
 

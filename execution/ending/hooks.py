@@ -22,8 +22,7 @@ def call_start_hooks(ids: Collection[UUID]) -> None:
     if not ids or not any(job.start_hooks for job in registry.jobs.values()):
         return
     for occurrence in Occurrence.objects.filter(id__in=ids).select_related("job"):
-        declared = registry.jobs.get(occurrence.job.name)
-        for hook in declared.start_hooks if declared else ():
+        for hook in registry.start_hooks(occurrence.job.name):
             _call(hook, occurrence, occurrence)
 
 
@@ -33,8 +32,7 @@ def call_complete_hooks(ids: Collection[UUID], *, now: datetime) -> int:
     due = Occurrence.objects.unfinalized().filter(id__in=ids).select_related("job")
     rows = list(due.order_by("finished_at", "id"))
     for occurrence in rows:
-        declared = registry.jobs.get(occurrence.job.name)
-        for hook in declared.complete_hooks if declared else ():
+        for hook in registry.complete_hooks(occurrence.job.name):
             _call(hook, occurrence.report, occurrence)
     return transitions.finalize([row.id for row in rows], now=now) if rows else 0
 

@@ -16,14 +16,14 @@ from uuid import UUID
 
 from django.db import transaction
 
-from punctual.execution.ending.attempt_report import Report, error_line, run_end
-from punctual.execution.ending.settle import Settled, admit_after, combine, note_finished, settle
-from punctual.execution.worker.claim import Begun, record_attempts
+from punctual.execution.ending.attempt_report import Begun, Report, error_line, run_end
+from punctual.execution.ending.settle import Settled, admit_after, combine, settle
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.contract import OccurrenceFacts, RunEnd
-from punctual.occurrences.states import RunState
+from punctual.occurrences.models import Attempt
+from punctual.occurrences.states import AttemptState, RunState
 
 
 class FencedError(Exception):
@@ -59,8 +59,9 @@ def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) 
     ends = [run_end(item, now=now) for item in reports]
     failed = {end.occurrence for end in ends if end.state is RunState.DLQ and end.outcome is None}
     with transaction.atomic() if failed else nullcontext():
-        # All of them, in one order: locking the others after the failed ones could deadlock.
-        transitions.lock_occurrences({end.occurrence for end in ends} if failed else ())
+        if failed:
+            # All of them, in one order: locking the others after the failed ones could deadlock.
+            transitions.lock_occurrences({end.occurrence for end in ends})
         ended = transitions.end(ends, now=now)
         settled = settle(failed, now=now) if failed else Settled()
     late = [item for item in reports if item.begun.run not in ended.runs]
@@ -89,7 +90,7 @@ def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) 
 def take_next_steps(ended: EndedRuns, *, now: datetime) -> Settled:
     """Call after the commit of the end: of two runs that end last, the later one sees the other."""
     settled = ended.settled
-    if due := transitions.step_due(ended.open):
+    if ended.open and (due := transitions.step_due(ended.open)):
         settled = combine(settled, settle(due, now=now))
     if ended.awaited:
         released = admit_after(ended.awaited, now=now)
@@ -98,6 +99,39 @@ def take_next_steps(ended: EndedRuns, *, now: datetime) -> Settled:
         with transaction.atomic():
             record_attempts(ended.unrecorded, now=now)
     return settled
+
+
+def record_attempts(items: Sequence[Begun], *, now: datetime) -> None:
+    """Insert the attempts of runs that have begun; the caller has locked their occurrences.
+
+    A run that another worker has claimed meanwhile is skipped. A run that was canceled after the claim has
+    begun nevertheless, and gets a canceled attempt.
+    """
+    for token in {item.token for item in items}:
+        begun = {item.run: item for item in items if item.token == token}
+        times = {id_: item.started_at for id_, item in begun.items()}
+        running = transitions.begin(times, token=token)
+        canceled = transitions.count_canceled({id_: item.number for id_, item in begun.items()})
+        Attempt.objects.bulk_create(
+            [
+                *(_attempt(begun[id_]) for id_ in running),
+                *(_attempt(begun[id_], AttemptState.CANCELED, now) for id_ in canceled),
+            ]
+        )
+
+
+def _attempt(
+    item: Begun, state: AttemptState = AttemptState.RUNNING, finished_at: datetime | None = None
+) -> Attempt:
+    return Attempt(
+        id=item.attempt,
+        run_id=item.run,
+        number=item.number,
+        state=state,
+        worker=item.worker,
+        started_at=item.started_at,
+        finished_at=finished_at,
+    )
 
 
 def _emit_events(
@@ -109,6 +143,6 @@ def _emit_events(
             ids = {"task": item.task, "run": run, "attempt": number}
             emit(Event.ATTEMPT_FAILED, **ids, ending=item.result.ending, error=error_line(item.result))
     for row, end in closed:
-        note_finished(row, end.outcome)
+        emit(Event.OCCURRENCE_FINISHED, job=row.job, occurrence=format_id("occ", row.id), outcome=end.outcome)
     if fenced:
         emit(Event.ATTEMPT_FENCED, count=fenced)

@@ -15,10 +15,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from punctual.execution.ending.steps import Step, next_step
-from punctual.execution.ending.summary import summary
+from punctual.execution.ending.steps import Step, next_step, summary
 from punctual.jobs.declaration.registry import registry
-from punctual.jobs.events import Event, emit, is_logged
+from punctual.jobs.events import Event, emit
+from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.waiting import admit_waiting
 from punctual.occurrences.engines.contract import Closing, OccurrenceFacts, RunFacts
@@ -88,7 +88,7 @@ def close(
     """End locked occurrences with an outcome and a report, and admit the occurrences that wait for them."""
     if not closed:
         return Settled()
-    finalized = {row.id: not registry.has_complete_hooks(row.job) for row, _, _ in closed}
+    finalized = {row.id: not registry.complete_hooks(row.job) for row, _, _ in closed}
     closings = [
         Closing(row.id, outcome, reason, finalized[row.id], json.dumps(summary(row, runs, outcome, now)))
         for row, runs, outcome in closed
@@ -96,16 +96,11 @@ def close(
     ended = transitions.close(closings, states=states, now=now)
     for row, _, outcome in closed:
         if row.id in ended:
-            note_finished(row, outcome)
+            emit(Event.OCCURRENCE_FINISHED, job=row.job, occurrence=format_id("occ", row.id), outcome=outcome)
     # The slot is free: the next occurrence in the queue starts in the same transaction.
     admitted = admit_after([row for row, _, _ in closed if ended.get(row.id)], now=now)
     finished = tuple(ended)
     return Settled(admitted, finished, with_hooks=tuple(id_ for id_ in finished if not finalized[id_]))
-
-
-def note_finished(row: OccurrenceFacts, outcome: OccurrenceState | None) -> None:
-    if is_logged(Event.OCCURRENCE_FINISHED):
-        emit(Event.OCCURRENCE_FINISHED, job=row.job, occurrence=row.display_id, outcome=outcome)
 
 
 def admit_after(ended: Sequence[OccurrenceFacts], *, now: datetime) -> tuple[UUID, ...]:

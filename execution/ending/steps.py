@@ -1,11 +1,17 @@
-"""Decide the next step of an occurrence from its runs: release, cancel, or end. Pure (EXE-2, EXE-3)."""
+"""Decide the next step of an occurrence from its runs: release, cancel, or end with a report. Pure.
+
+The report is JSON: it is stored, and passed to on_complete (EXE-2, EXE-3, EXE-8).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from punctual.occurrences.engines.contract import RunFacts
-from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.jobs.ids import format_id
+from punctual.occurrences.engines.contract import OccurrenceFacts, RunFacts
+from punctual.occurrences.states import RUN_FINAL, OccurrenceState, RunState
 
 FAILED = (RunState.DLQ, RunState.FAILED)
 
@@ -19,8 +25,9 @@ class Step:
 
 def next_step(runs: Sequence[RunFacts]) -> Step:
     fatal = any(run.state in FAILED and not run.tolerant for run in runs)
-    cancel = tuple(run.id for run in runs if run.open and fatal and not run.tolerant)
-    left = [run for run in runs if run.open and run.id not in cancel]
+    unfinished = [run for run in runs if run.state not in RUN_FINAL]
+    cancel = tuple(run.id for run in unfinished if fatal and not run.tolerant)
+    left = [run for run in unfinished if run.id not in cancel]
     if not left:
         return Step(cancel=cancel, outcome=_outcome(runs, fatal=fatal))
     if all(run.held_back for run in left):
@@ -37,3 +44,40 @@ def _outcome(runs: Sequence[RunFacts], *, fatal: bool) -> OccurrenceState:
     if runs and all(run.state == RunState.CANCELED for run in runs):
         return OccurrenceState.CANCELED
     return OccurrenceState.COMPLETED
+
+
+def summary(
+    occurrence: OccurrenceFacts, runs: Sequence[RunFacts], outcome: OccurrenceState, now: datetime
+) -> dict[str, Any]:
+    return {
+        "occurrence": format_id("occ", occurrence.id),
+        "job": occurrence.job,
+        "job_version": occurrence.job_version,
+        "cause": str(occurrence.cause),
+        "scheduled_for": occurrence.scheduled_for.isoformat(),
+        "mode": occurrence.config.get("mode"),
+        "failure_strategy": occurrence.config.get("failure_strategy"),
+        "outcome": str(outcome),
+        **_times(occurrence.started_at, now),
+        "tasks": [_task(run) for run in sorted(runs, key=lambda run: run.position)],
+    }
+
+
+def _task(run: RunFacts) -> dict[str, Any]:
+    return {
+        "task": run.task,
+        "status": str(run.state),
+        "failure_strategy": run.policy.get("failure_strategy"),
+        "attempts": run.attempts_made,
+        **_times(run.started_at, run.finished_at),
+        "error": run.error,
+        "reason": run.reason,
+    }
+
+
+def _times(start: datetime | None, end: datetime | None) -> dict[str, Any]:
+    return {
+        "started_at": start.isoformat() if start else None,
+        "finished_at": end.isoformat() if end else None,
+        "duration": (end - start).total_seconds() if start and end else None,
+    }

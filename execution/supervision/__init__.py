@@ -5,7 +5,8 @@ shared memory what they run, so a short task costs no statement and no signal.
 
 | question | module |
 |---|---|
-| what do a worker's processes and its supervisor share? | `board`, written through `occupancy` |
+| what do a worker's processes and its supervisor share? | `board` |
+| how does a function learn that it shall stop, and report progress? | `channel` |
 | what does the supervisor do in one pass? | `supervisor` |
 | when is an attempt interrupted, killed or given up? Pure. | `verdict` |
 | how does an interruption reach a function? | `interrupt` |

@@ -17,10 +17,9 @@ from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import report_of_row
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report_for_process
+from punctual.execution.ending.report import record_attempts, report_for_process
 from punctual.execution.ending.settle import Settled
 from punctual.execution.supervision.board import BegunState
-from punctual.execution.worker.claim import record_attempts
 from punctual.occurrences import transitions
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import RunState

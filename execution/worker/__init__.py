@@ -2,10 +2,9 @@
 
 | question | module |
 |---|---|
-| where do messages arrive? | `tasks`, then `work`: claim, call, report, send what follows |
-| which runs does this worker get? | `claim` |
+| where do messages arrive? | `work`: claim, call, report, send what follows |
+| which runs does this worker get, and how do several runs share one message? | `claim` |
 | what is the function called with, and what counts as which ending? | `attempt` |
-| how do several runs share one message? | `bundle` |
 | where do coroutines run? | `event_loop` |
 | which log lines are kept with an attempt? | `log_tail` |
 | what happens when a worker starts and stops? | `lifecycle` |

@@ -6,23 +6,26 @@ No exception that the function raises leaves this module.
 import asyncio
 import inspect
 import logging
+import os
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
 from celery.exceptions import SoftTimeLimitExceeded
 
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.supervision.occupancy import mark_returned
+from punctual.execution.supervision.board import Slot
+from punctual.execution.supervision.channel import SlotChannel, store_progress
 from punctual.execution.worker.claim import Claim
 from punctual.execution.worker.event_loop import run_to_end
-from punctual.execution.worker.log_tail import capture_log
+from punctual.execution.worker.log_tail import LogLines, current_lines
+from punctual.jobs.config.bounded_duration import duration
 from punctual.jobs.context import Channel, Context, PreviousRun
-from punctual.jobs.declaration.registry import registry
+from punctual.jobs.declaration.registry import TaskFunction
 from punctual.jobs.errors import Cancel, HandBack, NonRetryable, RetryAfter, Snooze
 from punctual.jobs.events import IdsAdapter
 from punctual.jobs.ids import format_id
@@ -37,6 +40,7 @@ MAX_TRACEBACK_LENGTH = 20_000
 def build_context(claim: Claim, channel: Channel) -> Context:
     run, occurrence = claim.run, claim.run.occurrence
     ids = log_ids(claim)
+    span = _covered_span(run.covers) if run.covers else {}
     return Context(
         job=occurrence.job,
         task=run.task,
@@ -50,9 +54,9 @@ def build_context(claim: Claim, channel: Channel) -> Context:
         deadline=run.deadline_at,
         metadata=run.metadata,
         args=run.args,
-        logger=IdsAdapter(logging.getLogger(f"punctual.task.{occurrence.job}.{run.task}"), ids),
+        logger=IdsAdapter(logging.getLogger(f"punctual.task.{occurrence.job}.{run.task}"), {"ids": ids}),
         cause=occurrence.cause,
-        **_covered_span(run.covers),
+        **span,
         channel=channel,
         read_previous_run=partial(previous_run, run),
     )
@@ -82,16 +86,14 @@ def log_ids(claim: Claim) -> dict[str, Any]:
     return {
         "job": run.occurrence.job,
         "task": run.task,
-        "occurrence": run.occurrence.display_id,
-        "run": run.display_id,
+        "occurrence": format_id("occ", run.occurrence.id),
+        "run": format_id("run", run.id),
         "attempt": claim.number,
     }
 
 
-def _covered_span(covers: dict[str, Any] | None) -> dict[str, Any]:
+def _covered_span(covers: dict[str, Any]) -> dict[str, Any]:
     """The instants that a catch-up occurrence covers; of a long list only the newest are named."""
-    if not covers:
-        return {}
     return {
         "covers": tuple(datetime.fromisoformat(text) for text in covers["instants"]),
         "covers_from": datetime.fromisoformat(covers["from"]),
@@ -99,23 +101,45 @@ def _covered_span(covers: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def perform(claim: Claim, channel: Channel) -> Result:
-    with capture_log(partial(log_ids, claim)) as lines:
-        result = _call_function(claim, channel)
-    log = lines.text()
-    return replace(result, log=_storable(log)) if log else result
+def perform(claim: Claim, function: TaskFunction | None, slot: Slot) -> Result:
+    """Call the function under its time limit, in the slot of this process, where the supervisor sees it.
 
-
-def _call_function(claim: Claim, channel: Channel) -> Result:
-    function = registry.function(claim.run.function)
+    Afterwards the supervisor still renews the lease, until the slot is freed: the result is not a row yet.
+    """
     if function is None:
         message = f"no code registers the function {claim.run.function!r}"
         return Result(Ending.FAILED, error_type="Unresolved", error=message)
+    run, occurrence = claim.run.id, claim.run.occurrence.id
+    limit = _seconds(claim.run.policy["task_timeout"])
+    slot.begin(
+        run_id=run,
+        occurrence_id=occurrence,
+        token=claim.token,
+        limit=limit,
+        pid=os.getpid(),
+        recorded=claim.recorded,
+    )
+    channel, lines = SlotChannel(slot, slot.serial), LogLines(partial(log_ids, claim))
+    outer = current_lines.set(lines)
+    try:
+        result = _call_function(function.call, claim, channel)
+    finally:
+        current_lines.reset(outer)
+    if channel.progress is not None:
+        store_progress(channel.progress, run=run, occurrence=occurrence, token=claim.token)
+    return replace(result, log=_storable(lines.text())) if lines.lines else result
+
+
+def _call_function(function: Callable[..., Any], claim: Claim, channel: SlotChannel) -> Result:
     try:
         try:
-            call(function.call, build_context(claim, channel))
+            value = function(build_context(claim, channel))
+            # Look at the value, not at the function: a plain decorator may hide an async function.
+            if inspect.isawaitable(value):
+                run_to_end(value)
         finally:
-            mark_returned()  # inside the try block: an interruption at this point must still become an ending
+            # Inside the outer try block: an interruption at this point must still become an ending.
+            channel.slot.returned()
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a task may raise anything
         return result_of_error(error)
     except SystemExit as error:
@@ -125,10 +149,9 @@ def _call_function(claim: Claim, channel: Channel) -> Result:
     return Result(Ending.SUCCESS)
 
 
-def call(function: Callable[..., Any], context: Context) -> Any:
-    result = function(context)
-    # Look at the result, not at the function: a plain decorator may hide an async function.
-    return run_to_end(result) if inspect.isawaitable(result) else result
+@lru_cache(maxsize=1024)  # most timeouts are the same
+def _seconds(timeout: str) -> float:
+    return duration(timeout).total_seconds()
 
 
 def result_of_error(error: BaseException) -> Result:  # noqa: PLR0911 - a table

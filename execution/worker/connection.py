@@ -12,7 +12,8 @@ code keeps beyond its call is not noticed, unless it leaves a transaction open.
 
 import os
 import time
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import local
 from typing import Any
 
@@ -25,37 +26,16 @@ MAX_UNCHECKED_IDLE = 1.0  # seconds; a connection that was not used for longer i
 
 
 class OwnConnection:
-    """The connection of one thread; as a context manager, in place of the project's."""
+    """The connection of one thread."""
 
     def __init__(self) -> None:
         settings = current_settings()
         self.alias, self._prepared = settings.database, settings.prepared_statements
         self.session = self._create()
-        self._used_at = 0.0
-        self._uses = 0
-        self._host: Any = None
+        self.sees_same_tables = self.session.is_shared_database()
+        self.used_at = 0.0
+        self.host: Any = None  # what has to come back into its place; None: nothing was there
         self._pid = os.getpid()
-
-    def __enter__(self) -> None:
-        self._host = _current(self.alias)
-        # Django checks a connection with its first statement.
-        self.session.health_check_done = time.monotonic() - self._used_at < MAX_UNCHECKED_IDLE
-        self._uses = self.session.uses
-        connections[self.alias] = self.session
-        _thread.installed = self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        _thread.installed = None
-        if kind is not None or not (self.session.is_pristine() and self.session.is_idle()):
-            self.replace()  # whatever the reason, the next message must not have it too
-        elif self.session.uses != self._uses:
-            self._used_at = time.monotonic()
-        if not self.session.keeps_open:
-            self.close()  # a process that is forked must not inherit an open database file
-        if self._host is None:
-            del connections[self.alias]
-        else:
-            connections[self.alias] = self._host
 
     def reset(self) -> None:
         """Remove what code of users has left in the session."""
@@ -67,14 +47,12 @@ class OwnConnection:
         self.close()
         self.session = connections[self.alias] = self._create()
 
-    def reinstall(self) -> None:
-        """Put the session back if code of users has put another in its place."""
-        current = _current(self.alias)
-        if current is not self.session:
-            if current is not None and current is not self._host:
-                with suppress(Exception):  # it is given up
-                    current.close()
-            connections[self.alias] = self.session
+    def reinstall(self, current: Any) -> None:
+        """Put the session back: code of users has put another in its place."""
+        if current is not self.host:
+            with suppress(Exception):  # it is given up
+                current.close()
+        connections[self.alias] = self.session
 
     def close(self) -> None:
         """Close the connection itself: Django's close() refuses inside a transaction that was left open."""
@@ -87,39 +65,60 @@ class OwnConnection:
         return create_session(connections.settings[self.alias], self.alias, prepared=self._prepared)
 
 
-class UserCode:
-    """While code of users runs, outside of a transaction of ours."""
-
-    def __init__(self, own: OwnConnection) -> None:
-        self._own, self._session = own, own.session
-
-    def __enter__(self) -> None:
-        session = self._session
-        self._uses, self._wrappers = session.uses, [*session.execute_wrappers]
-        self._outer, session.runs_user_code = session.runs_user_code, True
-
-    def __exit__(self, *_: object) -> None:
-        session = self._session
-        session.runs_user_code = self._outer
-        self._own.reinstall()
-        if session.uses != self._uses or not session.is_idle():
-            session.execute_wrappers[:] = self._wrappers
-            self._own.reset()
-
-
 _thread = local()  # a session belongs to one thread, as Django's connections do
 
 
-def own_connection() -> AbstractContextManager[None]:
+@contextmanager
+def own_connection() -> Iterator[None]:
     """Work on a message, or on a pass of the supervisor, with the connection of this thread."""
     own: OwnConnection = getattr(_thread, "own", None) or _open()
-    return own if own.session.is_shared_database() else nullcontext()
+    if not own.sees_same_tables:
+        yield
+        return
+    handler: Any = connections
+    own.host = getattr(handler._connections, own.alias, None)  # noqa: SLF001 - the public way would create one
+    uses = own.session.uses
+    # Django checks a connection with its first statement.
+    own.session.health_check_done = time.monotonic() - own.used_at < MAX_UNCHECKED_IDLE
+    connections[own.alias] = own.session
+    _thread.installed = own
+    failed = True
+    try:
+        yield
+        failed = False
+    finally:
+        _thread.installed = None
+        if failed or not (own.session.is_pristine() and own.session.is_idle()):
+            own.replace()  # whatever the reason, the next message must not have it too
+        elif own.session.uses != uses:
+            own.used_at = time.monotonic()
+        if not own.session.keeps_open:
+            own.close()  # a process that is forked must not inherit an open database file
+        if own.host is None:
+            del connections[own.alias]
+        else:
+            connections[own.alias] = own.host
 
 
-def user_code() -> AbstractContextManager[None]:
-    """Call code of users, and reset the session if the code has used it."""
+@contextmanager
+def user_code() -> Iterator[None]:
+    """Call code of users, outside of a transaction of ours; reset the session if the code has used it."""
     own: OwnConnection | None = getattr(_thread, "installed", None)
-    return nullcontext() if own is None else UserCode(own)
+    if own is None:
+        yield
+        return
+    session = own.session
+    uses, wrappers, outer = session.uses, [*session.execute_wrappers], session.runs_user_code
+    session.runs_user_code = True
+    try:
+        yield
+    finally:
+        session.runs_user_code = outer
+        if (current := connections[own.alias]) is not own.session:
+            own.reinstall(current)
+        if session.uses != uses or not session.is_idle():
+            session.execute_wrappers[:] = wrappers
+            own.reset()
 
 
 def close_own_connection() -> None:
@@ -140,12 +139,6 @@ def _forget() -> None:
 def _open() -> OwnConnection:
     own = _thread.own = OwnConnection()
     return own
-
-
-def _current(alias: str) -> Any:
-    """Return what `connections[alias]` is in this thread; None if it was never used."""
-    handler: Any = connections
-    return getattr(handler._connections, alias, None)  # noqa: SLF001 - the public way would create one
 
 
 # A forked child must not write to the parent's connection; psycopg does not close it there.

@@ -6,12 +6,11 @@ options, in counting its uses, and in `reset`. PostgreSQL's is kept from message
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from datetime import UTC
 from functools import cache
 from typing import Any
 
 from django.db.utils import load_backend
-
-from punctual.occurrences.database.timestamps import use_fast_loader
 
 PREPARE_THRESHOLD = 2  # executions; then a statement that binds parameters on the server is planned once
 MAX_IDLE_IN_TRANSACTION = 60_000  # milliseconds; a frozen worker must not keep its locks
@@ -215,3 +214,35 @@ def _settings_of(raw: Any) -> list[str]:
     rows = raw.execute(SET_AT_START, prepare=False).fetchall()
     statement = sql.SQL("SELECT pg_catalog.set_config({}, {}, false)")
     return [statement.format(name, value).as_string(raw) for name, value in rows]
+
+
+def use_fast_loader(connection: Any) -> None:
+    """Let psycopg's C code load timestamps: 0.15 µs a value instead of 3 µs.
+
+    Django replaces the C loader with a Python one that sets its zone on each result. Ours gives the same
+    values. A tick with a thousand due occurrences reads ten thousand timestamps. For connections of our own
+    to PostgreSQL, a worker's and a beat's; call again when the connection was replaced.
+    """
+    if connection.timezone is UTC:
+        connection.connection.adapters.register_loader("timestamptz", _utc_loader())
+
+
+@cache
+def _utc_loader() -> type[Any]:
+    from psycopg import adapters  # noqa: PLC0415 - missing in a SQLite installation
+    from psycopg.types.datetime import TimestamptzLoader  # noqa: PLC0415
+
+    fast: Any = adapters.get_loader(adapters.types["timestamptz"].oid, TimestamptzLoader.format)
+
+    class UtcLoader(TimestamptzLoader):
+        timezone = UTC  # Django replaces loaders with another zone
+
+        def __new__(cls, oid: int, context: Any = None) -> Any:
+            if context.connection.pgconn.parameter_status(b"TimeZone") == b"UTC":
+                return fast(oid, context)
+            return super().__new__(cls)
+
+        def load(self, data: Any) -> Any:
+            return super().load(data).astimezone(UTC)
+
+    return UtcLoader

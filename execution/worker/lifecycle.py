@@ -11,7 +11,7 @@ from celery import signals
 from django.db import DatabaseError
 
 from punctual.conf import current_settings
-from punctual.execution.broker import brokers
+from punctual.execution.broker.brokers import broker_of
 from punctual.execution.supervision import interrupt
 from punctual.execution.supervision.board import board
 from punctual.execution.supervision.prefetch import Prefetch, waiting_messages
@@ -85,7 +85,7 @@ def prepare_worker(sender: Any, **_: Any) -> None:
     gc.collect()
     gc.freeze()
     interrupt.install()  # a solo worker runs functions in this thread
-    brokers.current().install(sender.app)
+    broker_of(str(sender.app.conf.broker_url)).install(sender.app)
 
 
 def start_supervisor(sender: Any = None, **_: Any) -> None:

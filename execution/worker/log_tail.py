@@ -7,9 +7,9 @@ supervisor can store those of a function whose process was killed.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from punctual.execution.supervision.board import MAX_LOG_BYTES, board
@@ -22,25 +22,25 @@ MAX_LINE_LENGTH = 1_000
 FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
 
 
+@dataclass
 class LogLines:
     """The newest lines, within bounds, and the ids of the run, computed when the first line is logged."""
 
-    def __init__(self, read_ids: Callable[[], Ids]) -> None:
-        self._lines: deque[str] = deque(maxlen=MAX_LINES)
-        self._read_ids = read_ids
+    read_ids: Callable[[], Ids] = dict
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
 
     @cached_property
     def ids(self) -> Ids:
-        return self._read_ids()
+        return self.read_ids()
 
     def add(self, text: str) -> None:
-        self._lines.extend(line[:MAX_LINE_LENGTH] for line in text.splitlines())
+        self.lines.extend(line[:MAX_LINE_LENGTH] for line in text.splitlines())
 
     def text(self) -> str:
         """As many of the last lines as fit; whole lines only."""
         tail: deque[str] = deque()
         left = MAX_LOG_BYTES
-        for line in reversed(self._lines):
+        for line in reversed(self.lines):
             left -= len(line.encode(errors="replace")) + 1
             if left < 0:
                 break
@@ -48,12 +48,13 @@ class LogLines:
         return "\n".join(tail)
 
 
-_current: ContextVar[LogLines | None] = ContextVar("lines", default=None)
+# Of the function that runs in this context.
+current_lines: ContextVar[LogLines | None] = ContextVar("lines", default=None)
 
 
 class TailHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        lines = _current.get()
+        lines = current_lines.get()
         if lines is None:
             return  # logged by a thread that the function left behind, or by a test
         try:
@@ -68,20 +69,10 @@ class RunIdsFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not hasattr(record, "ids") and not hasattr(record, "event"):
-            lines = _current.get()
+            lines = current_lines.get()
             if lines is not None:
                 record.ids = lines.ids
         return True
-
-
-@contextmanager
-def capture_log(read_ids: Callable[[], Ids] = dict) -> Iterator[LogLines]:
-    lines = LogLines(read_ids)
-    token = _current.set(lines)
-    try:
-        yield lines
-    finally:
-        _current.reset(token)
 
 
 def install() -> None:

@@ -1,32 +1,36 @@
-"""Work on one message: claim its runs, call their functions, report the results, send what follows.
+"""Receive messages and work on them: claim runs, call their functions, report the results, send what follows.
 
 A message carries one run or a bundle of short ones. A bundle is claimed at once and reported at once. A
 process that dies costs an attempt to those runs of its bundle that had begun, and to no other run.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from contextlib import nullcontext
+from typing import Any, TypeVar
 from uuid import UUID
 
+from celery import shared_task
+from celery.exceptions import Reject
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from punctual.conf import current_settings
+from punctual.execution.broker.bundling import paces
 from punctual.execution.broker.dispatch import dispatch
-from punctual.execution.broker.pace import paces
-from punctual.execution.ending.attempt_report import report_of_claim
+from punctual.execution.broker.messages import RUN, SETTLE
 from punctual.execution.ending.hooks import call_complete_hooks, call_start_hooks
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import FencedError, end_runs, report, take_next_steps
 from punctual.execution.ending.settle import Settled, settle
-from punctual.execution.supervision.occupancy import free_slot_at_end, occupy
+from punctual.execution.supervision.board import Slot, board
 from punctual.execution.worker.attempt import perform, result_of_error
-from punctual.execution.worker.bundle import ClaimedBundle, Clock, Stopwatch
-from punctual.execution.worker.claim import Claim, claim
-from punctual.execution.worker.connection import user_code
-from punctual.jobs.clock import steady_now
-from punctual.jobs.declaration.registry import registry
+from punctual.execution.worker.claim import Claim, ClaimedBundle, Stopwatch, claim, report_of_claim
+from punctual.execution.worker.connection import own_connection, user_code
+from punctual.jobs.clock import Clock, steady_now
+from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.events import Event, emit
+from punctual.jobs.ids import format_id
 from punctual.jobs.redaction import hide_secret_args
 from punctual.occurrences.models import Occurrence
 
@@ -38,6 +42,28 @@ Answer = TypeVar("Answer")
 Sleep = Callable[[float], object]
 
 
+@shared_task(name=RUN, bind=True)
+def run(self: Any, run_ids: list[str]) -> int:
+    """Receive a message: claim its runs, call their functions, and report the results."""
+    if board.stopping:
+        raise Reject("the worker was told to stop", requeue=True)  # another worker takes it at once
+    worker = f"{self.request.hostname or 'local'}/{os.getpid()}"
+    with nullcontext() if _belongs_to_caller(self.request) else own_connection():
+        return work([UUID(id_) for id_ in run_ids], worker=worker)
+
+
+@shared_task(name=SETTLE, bind=True)
+def settle_occurrence(self: Any, occurrence_id: str) -> int:
+    """Receive a message to settle an occurrence; sent as a chord's callback, and by the sweeper."""
+    with nullcontext() if _belongs_to_caller(self.request) else own_connection():
+        return settle_now([UUID(occurrence_id)])
+
+
+def _belongs_to_caller(request: Any) -> bool:
+    """Called without a message, a task belongs to its caller, who may have a transaction open."""
+    return bool(request.called_directly or request.is_eager)
+
+
 def work(
     run_ids: Sequence[UUID],
     *,
@@ -47,17 +73,24 @@ def work(
 ) -> int:
     """Return the number of runs attempted; `stopwatch` measures the time budget of a bundle."""
     claims = claim(run_ids, worker=worker, now=clock(), lease=current_settings().lease)
-    bundle = ClaimedBundle(claims, clock=clock, stopwatch=stopwatch)
+    slot = board.own_slot()
+    bundle = ClaimedBundle(claims, slot, clock=clock, stopwatch=stopwatch)
     attempted = []
-    with free_slot_at_end():
+    # If the process dies in here, the supervisor sees the occupied slot and reports for it.
+    try:
         while item := bundle.next():
-            if item.run.first and registry.has_start_hooks(item.run.occurrence.job):
+            if item.run.first and registry.start_hooks(item.run.occurrence.job):
                 call_start_hooks([item.run.occurrence.id])
-            with hide_secret_args(item.run.args, item.run.occurrence.config), user_code():
-                _attempt(item, bundle, clock)
+            args, config = item.run.args, item.run.occurrence.config
+            with hide_secret_args(args, config) if args else nullcontext(), user_code():
+                _attempt(item, bundle, slot, clock)
             bundle.stop_timing()
             attempted.append(item.run.task_id)
         settled = retry_while_database_is_away(bundle.report)
+    except Exception:
+        slot.end()  # the results will not be reported, and the leases must not be renewed
+        raise
+    slot.end()
     follow_up(settled, clock=clock)
     paces.write(attempted, now=clock())
     return len(attempted)
@@ -106,30 +139,28 @@ def retry_while_database_is_away(
         waited += DATABASE_RETRY_PAUSE
 
 
-def _attempt(item: Claim, bundle: ClaimedBundle, clock: Clock) -> None:
+def _attempt(item: Claim, bundle: ClaimedBundle, slot: Slot, clock: Clock) -> None:
     function = registry.function(item.run.function)
     if function is not None and function.transactional:
         # It commits with its own report, not with the bundle's.
-        follow_up(_attempt_transactional(item, clock), clock=clock)
-    else:
-        began = time.perf_counter()
-        with occupy(item) as channel:
-            result = perform(item, channel)
-        bundle.add_result(item, result)
-        if result.ending is not Ending.SUCCESS and bundle.has_waiting:
-            # Only this process knows it: its retry must not wait for the functions of the other runs.
-            follow_up(retry_while_database_is_away(bundle.report), clock=clock)
-        # Dispatch never asks for the pace of a task that opted out of bundles.
-        if item.run.policy.get("bundle"):
-            paces.note(item.run.task_id, time.perf_counter() - began)
+        follow_up(_attempt_transactional(item, function, slot, clock), clock=clock)
+        return
+    began = time.perf_counter()
+    result = perform(item, function, slot)
+    bundle.add_result(item, result)
+    if result.ending is not Ending.SUCCESS and bundle.has_waiting:
+        # Only this process knows it: its retry must not wait for the functions of the other runs.
+        follow_up(retry_while_database_is_away(bundle.report), clock=clock)
+    # Dispatch never asks for the pace of a task that opted out of bundles.
+    if item.run.policy.get("bundle"):
+        paces.note(item.run.task_id, time.perf_counter() - began)
 
 
-def _attempt_transactional(item: Claim, clock: Clock) -> Settled:
+def _attempt_transactional(item: Claim, function: TaskFunction, slot: Slot, clock: Clock) -> Settled:
     """Commit the function's effects and its success together, or neither (EXE-6)."""
     try:
         with transaction.atomic():
-            with occupy(item) as channel:
-                result = perform(item, channel)
+            result = perform(item, function, slot)
             _require_success(result)
             ended = end_runs([report_of_claim(item, result)], now=clock(), strict=True)
     except _RolledBackError as failed:
@@ -138,7 +169,7 @@ def _attempt_transactional(item: Claim, clock: Clock) -> Settled:
         # The function swallowed a database error, or the commit was refused: its effects are rolled back.
         result = result_of_error(error)
     except FencedError:
-        emit(Event.ATTEMPT_FENCED, run=item.run.display_id)
+        emit(Event.ATTEMPT_FENCED, run=format_id("run", item.run.id))
         return Settled(fenced=1)
     else:
         return retry_while_database_is_away(lambda: take_next_steps(ended, now=clock()))

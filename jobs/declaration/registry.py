@@ -4,7 +4,7 @@ The first read imports the modules in which users declare jobs. Importing them i
 would make every command pay for it, and would run users' modules before all apps are ready.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -55,13 +55,13 @@ class Registry:
         """Return the function, or None if the stored name is unresolved; the name is never imported."""
         return self.functions.get(name)
 
-    def has_start_hooks(self, job_name: str) -> bool:
+    def start_hooks(self, job_name: str) -> Sequence[Callable[[Any], object]]:
         job = self.jobs.get(job_name)
-        return job is not None and bool(job.start_hooks)
+        return job.start_hooks if job else ()
 
-    def has_complete_hooks(self, job_name: str) -> bool:
+    def complete_hooks(self, job_name: str) -> Sequence[Callable[[Any], object]]:
         job = self.jobs.get(job_name)
-        return job is not None and bool(job.complete_hooks)
+        return job.complete_hooks if job else ()
 
     # -- declaring: must not import other modules of declarations ----------------------------------------
 

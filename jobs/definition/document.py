@@ -9,6 +9,7 @@ from typing import Any
 from punctual import schedules
 from punctual.jobs.config.keys import TASK_KEYS, normalize
 from punctual.jobs.errors import DefinitionError
+from punctual.jobs.json_values import is_storable
 
 MAX_NAME_LENGTH = 200
 MAX_SCHEDULE_LENGTH = 1000
@@ -96,11 +97,6 @@ def validate_metadata(metadata: object, *, owner: str) -> dict[str, str]:
                 f"metadata.{key}", value, "NUL and lone surrogates cannot be stored", owner=owner
             )
     return dict(pairs)
-
-
-def is_storable(text: str) -> bool:
-    """Whether PostgreSQL can store the text, as text and as JSON."""
-    return "\0" not in text and not any(unicodedata.category(character) == "Cs" for character in text)
 
 
 def validate_tasks(tasks: Iterable[TaskDefinition], *, owner: str) -> tuple[TaskDefinition, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import DefinitionError
+from punctual.jobs.json_values import find_mistakes
 
 VALID_TASK: dict[str, Any] = {"name": "task", "function": "function"}
 VALID_JOB: dict[str, Any] = {"name": "job", "schedule": "@daily", "tasks": [VALID_TASK]}
@@ -16,7 +17,7 @@ VALID_JOB: dict[str, Any] = {"name": "job", "schedule": "@daily", "tasks": [VALI
 
 def validate(data: object) -> Definition | list[DefinitionError]:
     """Return the definition, or all its mistakes, at least one."""
-    if mistakes := list(_unstorable(data, "")):
+    if mistakes := list(find_mistakes(data, "")):
         return mistakes
     try:
         return Definition.load(data)
@@ -72,23 +73,3 @@ def _task_parts(task: object) -> Iterator[object]:
 def _names(tasks: list[Any]) -> list[str]:
     names = [task.get("name") for task in tasks if isinstance(task, Mapping)]
     return [name for name in names if isinstance(name, str) and name.strip()]
-
-
-def _unstorable(value: object, path: str) -> Iterator[DefinitionError]:
-    """Find texts that no database stores, and keys that no JSON object can have."""
-    if isinstance(value, str) and ("\0" in value or _has_surrogate(value)):
-        yield DefinitionError(path or "definition", value, "NUL and lone surrogates cannot be stored")
-    elif isinstance(value, list):
-        for n, item in enumerate(value):
-            yield from _unstorable(item, f"{path}[{n}]")
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                yield DefinitionError(path or "definition", key, "expected a text as key")
-            else:
-                yield from _unstorable(key, path)
-                yield from _unstorable(item, f"{path}.{key}" if path else key)
-
-
-def _has_surrogate(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)

@@ -15,6 +15,7 @@ from punctual.jobs.errors import DefinitionError
 
 MAX_BYTES = 100 * 1024 * 1024
 MAX_VALUES = 20_000_000  # a file of MAX_BYTES without aliases stays below it
+MAX_DEPTH = 100  # a definition needs seven levels
 FORMATS = ("json", "yaml")
 SUFFIXES = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
@@ -87,10 +88,24 @@ def _json(text: str) -> object:
 
 
 def _yaml(text: str) -> object:
+    _check_depth(text)
     document: object = yaml.load(text, Loader=Loader)  # noqa: S506 - a subclass of the safe loader
     if (values := _size(document, {})) > MAX_VALUES:
         raise yaml.YAMLError(f"its aliases expand to {values:.0e} values; at most {MAX_VALUES:.0e}")
     return document
+
+
+def _check_depth(text: str) -> None:
+    """Refuse deep nesting before the load: libyaml's recursion overflows the C stack and ends the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=SafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                place = str(event.start_mark).strip()
+                raise yaml.YAMLError(f"nested too deeply, at most {MAX_DEPTH} levels {place}")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 READERS: Mapping[str, Callable[[str], object]] = {"json": _json, "yaml": _yaml}

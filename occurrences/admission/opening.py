@@ -13,13 +13,13 @@ from punctual.jobs.config.choices import Mode
 from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.events import Event, emit
+from punctual.jobs.ids import run_id
 from punctual.jobs.models import Task
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.limits import count_starts
 from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.engines.current import engine
-from punctual.occurrences.ids import run_id
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.outbox import Ready
 

@@ -4,5 +4,4 @@ The ledger works on PostgreSQL and SQLite; differences change only the speed. `p
 which database it is.
 
 - `arrays.py`: the lookup `id__any`, one array parameter instead of a thousand placeholders.
-- `timestamps.py`: a fast loader for timestamps.
 """

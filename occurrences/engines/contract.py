@@ -9,7 +9,6 @@ from uuid import UUID
 from django.db.models import Model
 
 from punctual.jobs.config.choices import FailureStrategy
-from punctual.jobs.ids import format_id
 from punctual.occurrences.states import RUN_FINAL, AttemptState, OccurrenceState, RunState
 
 Row = Mapping[str, Any]  # values by attribute name; columns not named have their default
@@ -42,10 +41,6 @@ class OccurrenceFacts(NamedTuple):
     pool: str
     config: Mapping[str, Any]
     started_at: datetime | None
-
-    @property
-    def display_id(self) -> str:
-        return format_id("occ", self.id)
 
 
 class RunFacts(NamedTuple):
@@ -96,10 +91,6 @@ class ClaimedRun(NamedTuple):
     metadata: dict[str, Any]
     first: bool  # this claim started its occurrence
     alone: bool  # it is the only run of its occurrence
-
-    @property
-    def display_id(self) -> str:
-        return format_id("run", self.id)
 
 
 class RunEnd(NamedTuple):

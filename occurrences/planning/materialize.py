@@ -13,7 +13,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from punctual.jobs.config.cascade import Config, job_config
 from punctual.jobs.events import Event, emit
@@ -26,7 +26,14 @@ from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.cursors import PlanCursor, SeenJob, cursor_of, lock_cursors
 from punctual.occurrences.planning.downtime import LateInstants, read_late_instants
-from punctual.occurrences.planning.fixed_delay import last_ends, plan_after_end
+from punctual.occurrences.planning.fixed_delay import is_fixed_delay, last_ends, plan_after_end
+from punctual.occurrences.planning.moved_starts import (
+    NO_STARTS,
+    Starts,
+    keep_starts,
+    moved_rows,
+    read_moved,
+)
 from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row, range_row
 from punctual.occurrences.planning.plan import LOOKAHEAD, Plan, plan
 from punctual.occurrences.planning.start_time import reach_before
@@ -75,10 +82,10 @@ def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
 
 
 def _plan(cursors: list[PlanCursor], now: datetime, *, closing: bool = False) -> Planned:
-    _delete_outdated(cursors)
+    moved = _delete_outdated(cursors)
     late = read_late_instants(cursors, now, closing=closing)
     ends = last_ends(cursors)
-    rows = [row for cursor in cursors for row in _advance(cursor, now, late, ends)]
+    rows = [row for cursor in cursors for row in _advance(cursor, now, late, ends, moved)]
     with engine().pipeline():
         create_missing(rows)
         write_cursors(cursors)
@@ -94,16 +101,26 @@ def write_cursors(cursors: Sequence[PlanCursor | Cursor]) -> None:
     engine().update_rows(Cursor, cursors, "settled_until", "planned_until", "plan_at", "problem")
 
 
-def _delete_outdated(cursors: Iterable[PlanCursor]) -> None:
-    """Delete what the definition before an edit had planned after the moment of the edit."""
-    edited = [cursor.job_id for cursor in cursors if cursor.planned_until is None]
-    if edited:
-        Occurrence.objects.filter(
-            job__any=edited,
-            state=OccurrenceState.PENDING,
-            cause=Cause.SCHEDULE,
-            scheduled_for__gt=F("job__updated_at"),
-        ).delete()
+def _delete_outdated(cursors: Iterable[PlanCursor]) -> Mapping[UUID, Starts]:
+    """Delete what the definition before an edit had planned after the moment of the edit.
+
+    Return the start times that operators have chosen. A fixed delay counts from the end of the moved
+    occurrence, so that one stays.
+    """
+    edited = [cursor for cursor in cursors if cursor.planned_until is None]
+    if not edited:
+        return {}
+    outdated = Q(state=OccurrenceState.PENDING, cause=Cause.SCHEDULE, scheduled_for__gt=F("job__updated_at"))
+    moved = moved_rows([cursor.job_id for cursor in edited]).filter(outdated)
+    starts = read_moved(moved)
+    waiting = [
+        cursor.job_id
+        for cursor in edited
+        if cursor.job_id in starts and is_plannable(cursor.job) and is_fixed_delay(cursor.job.schedule)
+    ]
+    rows = Occurrence.objects.filter(outdated, job__any=[cursor.job_id for cursor in edited])
+    rows.exclude(late_at=None, job__in=waiting).delete()
+    return {job: instants for job, instants in starts.items() if job not in waiting}
 
 
 def _end_older(late: LateInstants) -> None:
@@ -118,7 +135,9 @@ def _end_older(late: LateInstants) -> None:
         end(ids, reason=disposition.reason, now=late.now)
 
 
-def _advance(cursor: PlanCursor, now: datetime, late: LateInstants, ends: Ends) -> list[Row]:
+def _advance(
+    cursor: PlanCursor, now: datetime, late: LateInstants, ends: Ends, moved: Mapping[UUID, Starts]
+) -> list[Row]:
     """Move the cursor on, in memory, and return the rows it owes."""
     if late.is_budget_spent:
         return []  # still due: the next batch continues with it
@@ -143,6 +162,7 @@ def _advance(cursor: PlanCursor, now: datetime, late: LateInstants, ends: Ends) 
                 rows = [range_row(job, config, item, now=now, **how) for item in stretches.items]
                 ahead = Plan((), stretches.reached, stretches.reached)
         rows += [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
+        rows = keep_starts(job, schedule, rows, moved.get(job.id, NO_STARTS), now)
     except Exception as error:  # noqa: BLE001 - rows are edited by any means, and a kind may be user code
         # One broken job must not stop the others.
         cursor.problem = f"{type(error).__name__}: {error}"

@@ -6,10 +6,10 @@ from typing import Any
 
 from punctual.jobs.config.cascade import Config
 from punctual.jobs.config.choices import Overlap
+from punctual.jobs.ids import occurrence_id
 from punctual.jobs.models import Job, Origin
 from punctual.occurrences.engines.contract import Row
 from punctual.occurrences.engines.current import engine
-from punctual.occurrences.ids import occurrence_id
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.planning.start_time import choose
 from punctual.occurrences.planning.stretches import Stretch

@@ -4,7 +4,7 @@ The cursor is locked before anything is read. A beat that fires at the same time
 row is no longer pending and stays) or waits for the lock and fires what is left.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -12,30 +12,38 @@ from uuid import UUID
 from punctual.jobs.config.cascade import job_config
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import PunctualError
-from punctual.jobs.ids import job_id
+from punctual.jobs.ids import job_id, occurrence_id
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
 from punctual.jobs.store.update_policy import PendingDiff, Update, UpdatePolicy
 from punctual.occurrences.engines.contract import Row
-from punctual.occurrences.ids import occurrence_id
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.materialize import write_cursors
+from punctual.occurrences.planning.moved_starts import (
+    NO_STARTS,
+    Starts,
+    keep_starts,
+    moved_rows,
+    read_moved,
+    still_named,
+)
 from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row
 from punctual.occurrences.planning.replan_decision import Replan, decide_replan
 from punctual.occurrences.states import OccurrenceState
 from punctual.schedules import FixedDelay, Schedule, ScheduleError
 
 Pending = dict[UUID, list[datetime]]
+Moved = Mapping[UUID, Starts]
 
 
 def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> dict[UUID, datetime]:
     """Call inside the transaction of the edit; returns the old instants that new schedules wait for."""
     rows = Cursor.objects.filter(job__in=jobs).select_related("job").order_by("job_id")
     cursors = list(rows.select_for_update(of=("self",), no_key=True))
-    pending = _pending(jobs, now)
-    plans = {cursor: _decide(cursor.job, pending, policy, now) for cursor in cursors}
+    pending, moved = _pending(jobs, now), _moved(jobs, now)
+    plans = {cursor: _decide(cursor.job, pending, moved, policy, now) for cursor in cursors}
     _delete_forgotten(plans)
-    create_missing(row for cursor, plan in plans.items() for row in _new_rows(cursor.job, plan, now))
+    create_missing(row for cursor, plan in plans.items() for row in _new_rows(cursor.job, plan, moved, now))
     for cursor, plan in plans.items():
         cursor.planned_until, cursor.plan_at, cursor.problem = plan.planned_until, plan.plan_at, ""
         cursor.settled_until = max(cursor.settled_until, min(now, plan.planned_until))
@@ -48,10 +56,10 @@ def preview(definitions: Sequence[Definition], *, policy: UpdatePolicy, now: dat
     """What `replan` would do, without writing."""
     ids = [job_id(item.name) for item in definitions]
     known = {row.id: row for row in Job.objects.filter(id__in=ids)}
-    pending = _pending(ids, now)
+    pending, moved = _pending(ids, now), _moved(ids, now)
     diffs = []
     for id_, item in zip(ids, definitions, strict=True):
-        plan = _decide(_unsaved_job(item, known.get(id_), now), pending, policy, now)
+        plan = _decide(_unsaved_job(item, known.get(id_), now), pending, moved, policy, now)
         diffs.append(PendingDiff(item.name, plan.added, plan.removed, plan.kept))
     return diffs
 
@@ -69,14 +77,21 @@ def _unsaved_job(item: Definition, known: Job | None, now: datetime) -> Job:
     )
 
 
-def _decide(job: Job, pending: Pending, policy: UpdatePolicy, now: datetime) -> Replan:
-    ahead = pending.get(job.id, ())
+def _decide(job: Job, pending: Pending, moved: Moved, policy: UpdatePolicy, now: datetime) -> Replan:
+    ahead = pending.get(job.id, [])
+    starts = moved.get(job.id, NO_STARTS)
     try:
         schedule = _schedule(job)
         if isinstance(schedule, FixedDelay):
-            # The next instant depends on when the last occurrence ended: the next tick looks for that.
+            # The next instant depends on when the last occurrence ended: the next tick looks for that. One
+            # that an operator has moved counts as the last, until it has run.
+            ahead = [instant for instant in ahead if instant not in starts]
             return replace(decide_replan(None, ahead, policy=policy, now=now), plan_at=now)
-        return decide_replan(schedule, ahead, policy=policy, now=now)
+        plan = decide_replan(schedule, ahead, policy=policy, now=now)
+        if schedule is None or not starts:
+            return plan
+        kept = set(still_named(schedule, starts)) & set(plan.forget)
+        return replace(plan, create=tuple(sorted({*plan.create, *kept})))
     except Exception:  # noqa: BLE001 - a kind may be user code; the next tick records what is wrong with it
         return replace(decide_replan(None, ahead, policy=policy, now=now), plan_at=now)
 
@@ -96,6 +111,10 @@ def _pending(jobs: Collection[UUID], now: datetime) -> Pending:
     return pending
 
 
+def _moved(jobs: Collection[UUID], now: datetime) -> Moved:
+    return read_moved(moved_rows(jobs).filter(scheduled_for__gt=now))
+
+
 def _delete_forgotten(plans: dict[Cursor, Replan]) -> None:
     ids = [occurrence_id(cursor.job_id, at) for cursor, plan in plans.items() for at in plan.forget]
     if ids:
@@ -104,10 +123,11 @@ def _delete_forgotten(plans: dict[Cursor, Replan]) -> None:
         rows._raw_delete(rows.db)  # noqa: SLF001
 
 
-def _new_rows(job: Job, plan: Replan, now: datetime) -> Iterable[Row]:
+def _new_rows(job: Job, plan: Replan, moved: Moved, now: datetime) -> Iterable[Row]:
     schedule = _schedule(job)
-    if schedule is None:
-        return
+    if schedule is None or not plan.create:
+        return []
     config = job_config(job)
-    for instant in plan.create:
-        yield planned_row(job, schedule, config, instant, now)
+    rows = [planned_row(job, schedule, config, instant, now) for instant in plan.create]
+    starts = {at: start for at, start in moved.get(job.id, NO_STARTS).items() if at in plan.create}
+    return keep_starts(job, schedule, rows, starts, now)

@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
             name='Audit',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('action', models.CharField(choices=[('replay', 'replay'), ('backfill', 'backfill'), ('cancel', 'cancel'), ('skip', 'skip'), ('dlq_replay', 'replay of dead letters'), ('dlq_purge', 'purge of dead letters'), ('prune', 'prune'), ('recover', 'catch-up'), ('reap', 'reap'), ('resend', 'resend'), ('settle', 'settle')], max_length=12)),
+                ('action', models.CharField(choices=[('run', 'run now'), ('pause', 'pause'), ('resume', 'resume'), ('stop', 'stop'), ('start', 'start'), ('remove', 'removal of a job'), ('replay', 'replay'), ('backfill', 'backfill'), ('cancel', 'cancel'), ('skip', 'skip'), ('dlq_replay', 'replay of dead letters'), ('dlq_purge', 'purge of dead letters'), ('prune', 'prune'), ('recover', 'catch-up'), ('reap', 'reap'), ('resend', 'resend'), ('settle', 'settle')], max_length=12)),
                 ('requested_by', models.CharField(max_length=200)),
                 ('reason', models.CharField(blank=True, default='', max_length=500)),
                 ('at', models.DateTimeField()),
@@ -63,6 +63,7 @@ class Migration(migrations.Migration):
                 ('version', models.PositiveIntegerField(default=1)),
                 ('enabled', models.BooleanField(default=True)),
                 ('paused_at', models.DateTimeField(blank=True, null=True)),
+                ('pause_reason', models.CharField(blank=True, db_default='', default='', max_length=500)),
                 ('removed_at', models.DateTimeField(blank=True, help_text='When its declaration was removed; the row stays for its history.', null=True)),
                 ('created_at', models.DateTimeField()),
                 ('updated_at', models.DateTimeField(help_text='When its definition last changed; planning starts there.')),
@@ -77,6 +78,8 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('key', models.CharField(max_length=200)),
+                ('occurrence_id', models.UUIDField(help_text='The occurrence that the first trigger created.')),
+                ('request', models.CharField(help_text='SHA-256 of the arguments and settings of the trigger.', max_length=64)),
                 ('expires_at', models.DateTimeField()),
             ],
         ),
@@ -143,7 +146,7 @@ class Migration(migrations.Migration):
                 ('settle_requested_at', models.DateTimeField(help_text='When a worker was last requested to settle it.', null=True)),
             ],
             options={
-                'ordering': ['-scheduled_for'],
+                'ordering': ['-scheduled_for', '-created_at'],
                 'permissions': [('cancel_occurrence', 'Can cancel an occurrence'), ('replay_occurrence', 'Can replay an occurrence')],
             },
         ),
@@ -181,6 +184,7 @@ class Migration(migrations.Migration):
                 ('started_at', models.DateTimeField()),
                 ('seen_at', models.DateTimeField(help_text="End of a beat's last tick; last renewal by a worker.")),
                 ('tick_duration', models.DurationField(default=datetime.timedelta, help_text="How long a beat's last tick took; zero for a worker.")),
+                ('queues', models.JSONField(default=list, help_text='Names of the queues that a worker consumes.')),
             ],
             options={
                 'verbose_name_plural': 'processes',
@@ -204,6 +208,7 @@ class Migration(migrations.Migration):
                 ('id', models.PositiveSmallIntegerField(default=1, editable=False, primary_key=True, serialize=False)),
                 ('scheduler_id', models.UUIDField(help_text='The scheduler that initialised last.', null=True)),
                 ('initialized_at', models.DateTimeField(null=True)),
+                ('digest', models.CharField(default='', help_text='SHA-256 of the registrations in force.', max_length=64)),
             ],
         ),
         migrations.CreateModel(
@@ -308,11 +313,6 @@ class Migration(migrations.Migration):
             model_name='occurrence',
             name='parent',
             field=models.ForeignKey(help_text='Occurrence that it repeats.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='punctual.occurrence'),
-        ),
-        migrations.AddField(
-            model_name='idempotencykey',
-            name='occurrence',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='punctual.occurrence'),
         ),
         migrations.CreateModel(
             name='Pace',
@@ -424,6 +424,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='occurrence',
             constraint=punctual.jobs.check_constraints.Rules(name='occurrence_is_possible', rules={'occurrence_active_was_fired': models.Q(models.Q(('state__in', ('dispatched', 'running')), _negated=True), ('fired_at__isnull', False), _connector='OR'), 'occurrence_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed'))), models.Q(models.Q(('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'occurrence_range_never_runs': models.Q(models.Q(('instants', 1), ('spans_until__isnull', True)), models.Q(('instants__gt', 1), ('spans_until__gt', models.F('scheduled_for')), ('spans_until__isnull', False), ('state__in', ('skipped', 'missed'))), _connector='OR'), 'occurrence_running_has_started': models.Q(models.Q(('state', 'running'), _negated=True), ('started_at__isnull', False), _connector='OR'), 'occurrence_state_is_known': models.Q(('state__in', ['pending', 'queued', 'dispatched', 'running', 'completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed']))}),
+        ),
+        migrations.AddIndex(
+            model_name='idempotencykey',
+            index=models.Index(fields=['expires_at'], name='idempotency_key_expired'),
         ),
         migrations.AddConstraint(
             model_name='idempotencykey',

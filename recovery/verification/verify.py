@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 
 from punctual.jobs.config.cascade import job_config
+from punctual.jobs.ids import occurrence_id
 from punctual.jobs.models import Job, Origin
 from punctual.jobs.store.rows import definition_of
 from punctual.occurrences.admission.limits import starts_left
-from punctual.occurrences.ids import occurrence_id
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.start_time import reach_after
 from punctual.occurrences.states import OccurrenceState

@@ -34,7 +34,7 @@ def test_everything_can_be_imported_without_a_driver_for_postgresql() -> None:
     block = "import sys; sys.modules['psycopg'] = None; import django; django.setup(); "
     program = (
         block
-        + "import punctual.beat.celery_scheduler, punctual.execution.worker.tasks; "
+        + "import punctual.beat.celery_scheduler, punctual.execution.worker.work; "
         + "import punctual.console.urls, scheduler_project.urls"
     )
     environment = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}

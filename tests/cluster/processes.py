@@ -149,8 +149,9 @@ class Cluster:
     def start_flower(self, port: int) -> Process:
         return self._start("flower", ["flower", f"--port={port}"])
 
-    def start_web(self, port: int) -> Process:
+    def start_web(self, port: int, *, workers: int = 1) -> Process:
         options = ["--bind", f"127.0.0.1:{port}", "--threads", "4", "--no-control-socket"]
+        options += ["--workers", str(workers)]
         return self._start_module("web", ["gunicorn", *options, "scheduler_project.wsgi"])
 
     def manage(self, *arguments: str) -> str:

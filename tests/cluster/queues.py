@@ -13,23 +13,23 @@ from tests.cluster.processes import Cluster
 
 
 def length(cluster: Cluster, queue: str) -> int:
-    with _client(cluster) as client:
+    with connect(cluster) as client:
         return int(client.llen(queue))
 
 
 def waiting_runs(cluster: Cluster, queue: str) -> Counter[UUID]:
     """How many messages in the queue carry each run."""
-    with _client(cluster) as client:
+    with connect(cluster) as client:
         return Counter(run for text in client.lrange(queue, 0, -1) for run in _runs(text))
 
 
 def empty(cluster: Cluster, queue: str) -> None:
     """Delete all messages, as if they had been consumed and acknowledged."""
-    with _client(cluster) as client:
+    with connect(cluster) as client:
         client.delete(queue)
 
 
-def _client(cluster: Cluster) -> Redis:
+def connect(cluster: Cluster) -> Redis:
     return Redis(unix_socket_path=str(cluster.folder / "valkey.sock"))
 
 

@@ -5,9 +5,8 @@ from typing import Any
 from uuid import uuid4
 
 from punctual.jobs.declaration.registry import TaskFunction, registry
-from punctual.jobs.ids import job_id, task_id
+from punctual.jobs.ids import attempt_id, job_id, occurrence_id, run_id, task_id
 from punctual.jobs.models import Job, Task
-from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,

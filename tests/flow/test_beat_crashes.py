@@ -14,9 +14,9 @@ from celery import current_app
 from django.db import connection, transaction
 
 from punctual import Context, Job, Retry
-from punctual.execution.ending.attempt_report import report_of_claim
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import report
+from punctual.execution.worker.claim import report_of_claim
 from punctual.jobs import control
 from punctual.jobs.declaration.registry import registry
 from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun
@@ -81,7 +81,7 @@ def overlap(policy: str) -> Story:
 
 
 def retry_due(harness: Harness) -> None:
-    Job("job", "0 * * * *", retry=Retry(2, "10s")).task(step)
+    Job("job", "0 * * * *", retry=Retry(2, "10s", jitter="0s")).task(step)
     at_the_hour(harness)
     (item,) = harness.crash_worker()
     failed = Result(Ending.FAILED, error_type="ValueError", error="no")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from punctual import Context, Job
-from punctual.execution.broker.pace import MIN_CALLS
+from punctual.execution.broker.bundling import MIN_CALLS
 from punctual.execution.models import Pace
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from tests.harness import Harness

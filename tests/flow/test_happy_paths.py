@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from punctual import Context, Job, Retry, scheduled
-from punctual.occurrences.ids import attempt_id, occurrence_id
+from punctual.jobs.ids import attempt_id, occurrence_id
 from punctual.occurrences.models import Occurrence
 from tests.harness import Harness, states_of
 
@@ -120,7 +120,7 @@ def test_async_functions_are_awaited(harness: Harness) -> None:
 
 @pytest.mark.req("EXE-4")
 def test_a_flaky_step_waits_as_a_row_and_then_succeeds(harness: Harness) -> None:
-    etl = Job("etl", "0 * * * *", mode="parallel", retry=Retry(3, "10s", backoff=2))
+    etl = Job("etl", "0 * * * *", mode="parallel", retry=Retry(3, "10s", backoff=2, jitter="0s"))
 
     @etl.task
     def steady(ctx: Context) -> None: ...

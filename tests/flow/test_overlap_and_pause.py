@@ -7,10 +7,9 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from punctual import Context, Job, scheduled
-from punctual.execution.ending.attempt_report import report_of_claim
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import report
-from punctual.execution.worker.claim import Claim
+from punctual.execution.worker.claim import Claim, report_of_claim
 from punctual.execution.worker.work import follow_up
 from punctual.jobs import control
 from punctual.jobs.job_schedule import schedule_of

@@ -14,9 +14,11 @@ from django.core.management import CommandError, call_command
 from punctual import Context, Job, Retry
 from punctual.console.acting.admin_log import log_change
 from punctual.jobs.models import Job as JobRow
-from punctual.occurrences.models import Occurrence, Pool
+from punctual.jobs.models import Task
+from punctual.occurrences.models import Occurrence, Pool, TaskRun
 from punctual.operations.models import Audit
 from punctual.operations.occurrence_actions import replay_occurrences
+from punctual.recovery.dead_letters import DeadLetterFilter, replay_dead
 from punctual.recovery.replay import originals_to_replay
 from punctual.recovery.requester import Requester
 from tests.harness import Harness, at_the_hour
@@ -249,3 +251,37 @@ def output(*words: str) -> str:
     out = StringIO()
     call_command("punctual", *words, stdout=out)
     return out.getvalue()
+
+
+def test_a_replayed_occurrence_has_no_open_dead_letters(harness: Harness) -> None:
+    original = failed_occurrence(harness)
+    rerun(harness, original.id)
+    (dead,) = TaskRun.objects.filter(occurrence=original, state="dlq")
+    assert (dead.resolution, dead.resolved_at) == ("replayed", harness.now)
+    assert replay_dead(DeadLetterFilter(), requester=BY, now=harness.now).count == 0
+
+
+def test_a_partial_replay_leaves_the_dead_letters_of_other_tasks_open(harness: Harness) -> None:
+    original = failed_occurrence(harness)
+    third = TaskRun.objects.get(occurrence=original, task__name="three")
+    Occurrence.objects.filter(pk=original.pk).update(only_tasks=[str(third.task_id)])
+    rerun(harness, original.id)
+    assert TaskRun.objects.dead().get().task.name == "two"
+
+
+def test_a_replay_without_a_task_left_is_refused(harness: Harness) -> None:
+    original = failed_occurrence(harness)
+    second = TaskRun.objects.get(occurrence=original, task__name="two")
+    Occurrence.objects.filter(pk=original.pk).update(only_tasks=[str(second.task_id)])
+    Task.objects.filter(pk=second.task_id).update(retired_at=harness.now)
+    replayed = replay_occurrences([original.id], requester=BY, now=harness.now)
+    assert (replayed.created, replayed.refused) == ((), 1)
+    assert TaskRun.objects.dead().count() == 1, "its dead letter stays open"
+
+
+def test_a_replay_is_listed_above_its_original(harness: Harness) -> None:
+    original = failed_occurrence(harness)
+    harness.pass_time(minutes=1)
+    (again,) = rerun(harness, original.id)
+    newest = Occurrence.objects.filter(finished_at__isnull=False)
+    assert [row.id for row in newest] == [again.id, original.id]

@@ -9,14 +9,16 @@ from django.apps import apps
 from django.core.management import call_command
 
 from punctual import Context, Job, Retry
+from punctual.conf import current_settings
 from punctual.jobs import control
 from punctual.occurrences.engines.contract import Cutoff
-from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.models import Attempt, IdempotencyKey, Occurrence, TaskRun
+from punctual.occurrences.operator import trigger
 from punctual.operations.models import Audit
 from punctual.operations.prune_actions import prune_job
 from punctual.recovery import counters, pruning
 from punctual.recovery.models import PruneRound, Tally
-from punctual.recovery.pruning import PruneResult
+from punctual.recovery.pruning import PruneResult, prune_step
 from punctual.recovery.replay import replay
 from punctual.recovery.requester import Requester
 from punctual.recovery.retention import cutoff_of, preview_pruning, prunable
@@ -136,6 +138,28 @@ def test_a_replay_stays_when_its_parent_is_pruned(jobs: Harness) -> None:
     assert not Occurrence.objects.filter(id=old.id).exists()
 
 
+@pytest.mark.req("TSK-4")
+def test_an_idempotency_key_outlives_its_pruned_occurrence_and_is_deleted_when_it_expires(
+    jobs: Harness,
+) -> None:
+    job = control.get_job("short")
+    first = trigger(job, args={"order": 7}, now=jobs.now, idempotency_key="order-7")
+    jobs.tick()
+    jobs.work()
+    jobs.pass_time(hours=2)
+    prune_now("short", jobs.now)
+    assert not Occurrence.objects.filter(id=first).exists()
+    assert trigger(job, args={"order": 7}, now=jobs.now, idempotency_key="order-7") == first
+    assert not Occurrence.objects.filter(id=first).exists(), "a known key creates nothing"
+
+    PruneRound.objects.all().delete()  # the beats prune again
+    lifetime = current_settings().idempotency_lifetime
+    prune_step(jobs.now + lifetime - timedelta(hours=2, seconds=1))
+    assert IdempotencyKey.objects.exists()
+    prune_step(jobs.now + lifetime)
+    assert not IdempotencyKey.objects.exists()
+
+
 def test_no_other_table_refers_to_the_rows_that_pruning_deletes_without_django() -> None:
     """Pruning deletes dependent rows itself; a new table that refers to these must be added there."""
     referring = {
@@ -144,7 +168,6 @@ def test_no_other_table_refers_to_the_rows_that_pruning_deletes_without_django()
         for relation in model._meta.related_objects
     }
     assert referring == {
-        ("IdempotencyKey", "Occurrence"),
         ("Occurrence", "Occurrence"),
         ("TaskRun", "Occurrence"),
         ("Attempt", "TaskRun"),

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 
 from punctual import Context, Job, Retry, scheduled
 from punctual.execution.broker.dispatch import dispatch
-from punctual.execution.ending.attempt_report import report_of_claim
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import FencedError, end_runs, report
+from punctual.execution.worker.claim import report_of_claim
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.models import Job as JobRow
 from punctual.occurrences.admission.firing import fire_due
@@ -182,6 +182,26 @@ def test_a_failing_transactional_task_leaves_no_effect(harness: Harness) -> None
 
     assert JobRow.objects.get().metadata == {"touched by": "1"}
     assert states_of(harness.attempts("job")) == ["failed", "success"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.req("EXE-6")
+def test_a_transactional_task_that_commits_by_itself_keeps_its_write(harness: Harness) -> None:
+    """As the documentation of the guarantee says: only an open transaction can be rolled back."""
+    job = Job("job", "0 * * * *")
+
+    @job.task(transactional=True)
+    def load(ctx: Context) -> None:
+        JobRow.objects.update(metadata={"touched by": str(ctx.attempt)})
+        with connection.cursor() as cursor:
+            cursor.execute("COMMIT")
+        raise ValueError("after the commit")
+
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.live(seconds=1)
+    assert JobRow.objects.get().metadata == {"touched by": "0"}
+    assert states_of(harness.attempts("job")) == ["failed"]
 
 
 @pytest.mark.req("REC-1")

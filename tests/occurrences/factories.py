@@ -8,12 +8,11 @@ from django.db.models.functions import Cast
 
 from punctual.jobs.config.cascade import merge_layers
 from punctual.jobs.config.keys import TASK_KEYS
-from punctual.jobs.ids import job_id, task_id
+from punctual.jobs.ids import attempt_id, job_id, occurrence_id, run_id, task_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.admission.candidates import COLUMNS, Due
 from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.engines.contract import ClaimedRun, OccurrenceFacts, RunEnd, RunFacts
-from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,

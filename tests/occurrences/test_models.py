@@ -9,9 +9,8 @@ from django.apps import apps
 from django.db import IntegrityError, models, transaction
 
 from punctual.jobs.check_constraints import Rules
-from punctual.jobs.ids import job_id, task_id
+from punctual.jobs.ids import attempt_id, job_id, occurrence_id, run_id, task_id
 from punctual.jobs.models import Job, JobVersion, Task
-from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
 from punctual.occurrences.models import Attempt, IdempotencyKey, Occurrence, TaskRun
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,
@@ -279,7 +278,8 @@ def test_an_idempotency_key_belongs_to_one_occurrence_of_its_job(
     row: dict[str, Any] = {
         "job": occurrence.job,
         "key": "order-7",
-        "occurrence": occurrence,
+        "occurrence_id": occurrence.id,
+        "request": "a digest",
         "expires_at": now,
     }
     IdempotencyKey.objects.create(**row)

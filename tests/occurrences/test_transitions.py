@@ -11,10 +11,10 @@ import pytest
 from django.db import connection
 
 from punctual.jobs.database import is_postgresql
+from punctual.jobs.ids import attempt_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.contract import Closing, Ended, Take
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,

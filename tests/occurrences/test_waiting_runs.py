@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from punctual.jobs.ids import attempt_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.contract import Ended
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
     RUN_HELD,

@@ -9,11 +9,11 @@ import pytest
 from django.db import OperationalError, connection
 
 from punctual import Context, Job, Retry
-from punctual.execution.ending.attempt_report import Report, report_of_claim
+from punctual.execution.ending.attempt_report import Report
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import report
 from punctual.execution.ending.settle import Settled
-from punctual.execution.worker.claim import claim
+from punctual.execution.worker.claim import claim, report_of_claim
 from punctual.execution.worker.work import retry_while_database_is_away, work
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun

@@ -8,11 +8,10 @@ import pytest
 from django.db import transaction
 
 from punctual import Job
-from punctual.execution.ending.attempt_report import report_of_claim
 from punctual.execution.ending.cancel import cancel
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report
-from punctual.execution.worker.claim import Claim, begin, claim, record_attempts
+from punctual.execution.ending.report import record_attempts, report
+from punctual.execution.worker.claim import Claim, begin, claim, report_of_claim
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import Reason

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import pytest
 from django.db import connection, transaction
 
-from punctual.execution.ending.attempt_report import Report, report_of_claim
+from punctual.execution.ending.attempt_report import Report
 from punctual.execution.ending.cancel import cancel, cancel_runs
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import report
 from punctual.execution.ending.settle import Settled, settle
-from punctual.execution.worker.claim import LEASE, Claim, begin, claim
+from punctual.execution.worker.claim import LEASE, Claim, begin, claim, report_of_claim
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import AttemptState, Reason

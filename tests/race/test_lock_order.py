@@ -13,13 +13,12 @@ import pytest
 from django.db import connection, transaction
 
 from punctual import Context, Job
-from punctual.execution.ending.attempt_report import report_of_claim
 from punctual.execution.ending.cancel import cancel
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import report
 from punctual.execution.supervision.board import BegunState
 from punctual.execution.supervision.relief import SlowBundle, relieve
-from punctual.execution.worker.claim import Claim, begin, claim
+from punctual.execution.worker.claim import Claim, begin, claim, report_of_claim
 from punctual.execution.worker.work import work
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from punctual.execution.ending.attempt_report import Report, report_of_claim
+from punctual.execution.ending.attempt_report import Report
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import end_runs, report
 from punctual.execution.ending.settle import Settled, settle
-from punctual.execution.worker.claim import Claim, claim
+from punctual.execution.worker.claim import Claim, claim, report_of_claim
 from punctual.occurrences.admission.firing import fire_due
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.planning.materialize import plan_due

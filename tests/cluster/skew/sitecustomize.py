@@ -10,10 +10,17 @@ import time
 from typing import Self
 
 SECONDS = float(os.environ["SKEW_SECONDS"])
-true_time, true_time_ns = time.time, time.time_ns
+true_datetime, true_time, true_time_ns = module.datetime, time.time, time.time_ns
 
 
-class Skewed(module.datetime):
+class DatetimeType(type):
+    """Values that C code has made are of the true class."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, true_datetime)
+
+
+class Skewed(module.datetime, metaclass=DatetimeType):
     @classmethod
     def now(cls, tz: module.tzinfo | None = None) -> Self:
         return cls.fromtimestamp(time.time(), tz)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from punctual import Job
+from punctual import Job, NonRetryable
 from punctual.jobs.clock import database_now
 from punctual.jobs.context import Context
 from punctual.jobs.ids import parse_id
@@ -50,3 +50,8 @@ def slow(ctx: Context) -> None:
     while time.monotonic() < until and not ctx.canceled:
         time.sleep(0.02)
     note(ctx, "end")
+
+
+@toolbox.task
+def broken(ctx: Context) -> None:
+    raise NonRetryable("broken on purpose")

@@ -10,10 +10,10 @@ from django.test.utils import CaptureQueriesContext
 
 from punctual.execution.broker.dispatch import Dispatched, dispatch
 from punctual.execution.broker.errors import BROKER_ERRORS
+from punctual.jobs.ids import attempt_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import outbox, transitions
 from punctual.occurrences.engines.contract import Take
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
 from punctual.recovery.sweeper.resend import UNSENT_AFTER, resend

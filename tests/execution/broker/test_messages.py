@@ -6,16 +6,16 @@ import pytest
 from celery import chord, current_app, group
 from kombu import Message
 
-from punctual.execution.broker import amqp, brokers, redis
+from punctual.execution.broker import brokers, redis
 from punctual.execution.broker.messages import (
     RUN,
     SETTLE,
+    Broker,
     label,
     run_message,
     settle_message,
 )
-from punctual.jobs.ids import task_id
-from punctual.occurrences.ids import attempt_id, occurrence_id, run_id
+from punctual.jobs.ids import attempt_id, occurrence_id, run_id, task_id
 from punctual.occurrences.outbox import Ready
 from tests.execution.conftest import NOW, configured
 from tests.harness import Harness
@@ -61,7 +61,7 @@ def taken() -> dict[str, Any]:
 def test_messages_sent_together_read_exactly_as_celery_would_have_sent_them(queue: Harness) -> None:
     runs = [run(), run(2, task_timeout="90s")]
     with current_app.producer_or_acquire() as producer:
-        amqp.Broker().publish([(item,) for item in runs], producer)
+        Broker().publish([(item,) for item in runs], producer)
     for item in runs:
         run_message((item,)).apply_async()
     together, one_by_one = [taken(), taken()], [taken(), taken()]

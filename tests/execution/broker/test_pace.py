@@ -2,7 +2,15 @@ from uuid import uuid4
 
 import pytest
 
-from punctual.execution.broker.pace import MIN_CALLS, SHORT, WINDOW, WRITE_INTERVAL, Paces, p95, short_tasks
+from punctual.execution.broker.bundling import (
+    MIN_CALLS,
+    SHORT,
+    WINDOW,
+    WRITE_INTERVAL,
+    Paces,
+    p95,
+    short_tasks,
+)
 from punctual.execution.models import Pace
 from punctual.jobs.models import Task
 from tests.execution.conftest import NOW

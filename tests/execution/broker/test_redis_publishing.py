@@ -9,8 +9,8 @@ from celery import current_app, signals
 from kombu import Exchange, Queue
 
 from punctual.execution.broker import redis
-from punctual.execution.broker.amqp import publish_each
 from punctual.execution.broker.bundling import Bundle
+from punctual.execution.broker.messages import publish_each
 from punctual.execution.broker.redis import Redis
 from punctual.occurrences.outbox import Ready
 from tests.execution.broker.test_messages import run

@@ -11,17 +11,17 @@ import pytest
 from django.db import connection, transaction
 
 from punctual import Job as DeclaredJob
-from punctual.execution.ending.attempt_report import Report, report_of_claim
+from punctual.execution.ending.attempt_report import Report
 from punctual.execution.ending.cancel import cancel
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report
+from punctual.execution.ending.report import record_attempts, report
 from punctual.execution.ending.settle import Settled
-from punctual.execution.worker.claim import FORESEEN, Claim, begin, claim, record_attempts
+from punctual.execution.worker.claim import FORESEEN, Claim, begin, claim, report_of_claim
 from punctual.jobs.declaration.registry import Registry
+from punctual.jobs.ids import attempt_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
 from punctual.occurrences.engines import portable, postgresql
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
 from tests.execution.conftest import NOW

@@ -10,9 +10,9 @@ import pytest
 
 from punctual import Job as DeclaredJob
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import end_runs, report
+from punctual.execution.ending.report import end_runs, record_attempts, report
 from punctual.execution.ending.settle import Settled
-from punctual.execution.worker.claim import Claim, claim, record_attempts
+from punctual.execution.worker.claim import Claim, claim
 from punctual.jobs.declaration.registry import Registry
 from punctual.jobs.models import Job
 from punctual.occurrences import transitions

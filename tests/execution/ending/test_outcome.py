@@ -25,7 +25,7 @@ def test_success_succeeds_whatever_happened_before(failures: int) -> None:
 @pytest.mark.req("EXE-4")
 @pytest.mark.parametrize("ending", FAILURES)
 def test_a_failure_waits_as_long_as_attempts_are_left_and_is_exhausted_then(ending: Ending) -> None:
-    retry = Retry(2, "30s", backoff=2)
+    retry = Retry(2, "30s", backoff=2, jitter="0s")
     outcomes = [decided(Result(ending), retry, failures=number) for number in (1, 2, 3)]
     assert outcomes == [
         Wait(NOW + timedelta(seconds=30)),

@@ -7,12 +7,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from punctual.execution.ending.attempt_report import ATTEMPT_STATES, Report, report_of_row
+from punctual.execution.ending.attempt_report import ATTEMPT_STATES, Begun, Report, report_of_row
 from punctual.execution.ending.fingerprint import fingerprint
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import FencedError, end_runs, report
 from punctual.execution.ending.settle import Settled
-from punctual.execution.worker.claim import Begun
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
@@ -65,7 +64,7 @@ def test_each_ending_moves_run_attempt_and_occurrence_together(
 
 @pytest.mark.req("EXE-4")
 def test_a_failure_keeps_the_evidence_and_waits_by_the_run_s_own_policy(job: Job, task: Task) -> None:
-    _, (run,) = start_occurrence(job, NOW, task, retry={"max_retries": 3, "interval": "20s"})
+    _, (run,) = start_occurrence(job, NOW, task, retry={"max_retries": 3, "interval": "20s", "jitter": "0s"})
     report([reported(run, FAILED)], now=LATER)
     run.refresh_from_db()
     attempt = Attempt.objects.get()

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from punctual.execution.ending.summary import summary
+from punctual.execution.ending.steps import summary
 from punctual.occurrences.states import OccurrenceState, RunState
 from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, occurrence_facts, run_facts
 

@@ -9,19 +9,19 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from punctual import Cancel, Context, HandBack, NonRetryable, RetryAfter, Snooze
-from punctual.execution.ending.outcome import Ending
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.supervision.board import board
 from punctual.execution.worker.attempt import (
     MAX_ERROR_LENGTH,
     MAX_TRACEBACK_LENGTH,
     build_context,
-    call,
     perform,
     result_of_error,
 )
 from punctual.execution.worker.claim import LEASE, Claim
 from punctual.jobs.context import DetachedChannel
 from punctual.jobs.declaration.registry import Registry, TaskFunction, registry
-from punctual.occurrences.ids import attempt_id
+from punctual.jobs.ids import attempt_id
 from punctual.occurrences.states import OccurrenceState, RunState
 from tests.occurrences.factories import a_claimed_run, a_job, a_run, a_task, an_occurrence
 
@@ -45,6 +45,15 @@ def claimed(function: Callable[..., Any] | None, number: int = 0) -> Claim:
     return Claim(a_claimed_run(run), uuid4(), "w", NOW + LEASE, number, attempt, began_at)
 
 
+def attempt(claim: Claim) -> Result:
+    """Perform the claim as a worker's process does."""
+    slot = board.own_slot()
+    try:
+        return perform(claim, registry.function(claim.run.function), slot)
+    finally:
+        slot.end()
+
+
 class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("not even this works")
@@ -54,7 +63,7 @@ class UnprintableError(Exception):
 def test_a_task_is_told_what_it_runs_for() -> None:
     seen: list[Context] = []
     claim = claimed(seen.append, number=2)
-    assert perform(claim, DetachedChannel()).ending is Ending.SUCCESS
+    assert attempt(claim).ending is Ending.SUCCESS
 
     (context,) = seen
     run, occurrence = claim.run, claim.run.occurrence
@@ -62,7 +71,7 @@ def test_a_task_is_told_what_it_runs_for() -> None:
     assert context.scheduled_for == context.run_at == NOW
     assert context.started_at == NOW + timedelta(seconds=3)
     assert context.deadline == run.deadline_at == NOW + timedelta(hours=1)
-    assert (context.occurrence_id, context.run_id) == (occurrence.display_id, run.display_id)
+    assert (context.occurrence_id, context.run_id) == (f"occ_{occurrence.id}", f"run_{run.id}")
     assert context.attempt_id == f"attempt_{attempt_id(run.id, 2)}"
     assert (context.metadata, context.args) == ({"team": "data"}, {"day": "monday"})
 
@@ -85,14 +94,19 @@ def test_a_task_sees_that_it_was_canceled() -> None:
 
 
 def test_sync_and_async_functions_are_run_to_their_end() -> None:
-    context = build_context(claimed(None), DetachedChannel())
+    ended: list[str] = []
 
-    async def fetch(ctx: Context) -> str:
+    async def fetch(ctx: Context) -> None:
         await asyncio.sleep(0)
-        return ctx.task
+        ended.append("async")
 
-    assert call(lambda ctx: ctx.task, context) == "step"
-    assert call(fetch, context) == "step"
+    def compute(ctx: Context) -> None:
+        ended.append("sync")
+
+    for function in (fetch, compute):
+        with registry.isolated():
+            assert attempt(claimed(function)).ending is Ending.SUCCESS
+    assert ended == ["async", "sync"]
 
 
 def test_an_async_function_behind_a_plain_decorator_is_awaited_too() -> None:
@@ -106,12 +120,12 @@ def test_an_async_function_behind_a_plain_decorator_is_awaited_too() -> None:
     async def fail(ctx: Context) -> None:
         raise ValueError("from within")
 
-    assert perform(claimed(decorated(fail)), DetachedChannel()).ending is Ending.FAILED
+    assert attempt(claimed(decorated(fail))).ending is Ending.FAILED
 
 
 @pytest.mark.req("JOB-4")
 def test_an_unregistered_function_is_a_failure_that_names_it() -> None:
-    result = perform(claimed(None), DetachedChannel())
+    result = attempt(claimed(None))
     assert (result.ending, result.error_type) == (Ending.FAILED, "Unresolved")
     assert result.error == "no code registers the function 'nowhere.step'"
 
@@ -145,7 +159,7 @@ def test_every_exception_of_a_task_becomes_an_ending(
 
     for function in (fail, fail_later):
         with registry.isolated():
-            result = perform(claimed(function), DetachedChannel())
+            result = attempt(claimed(function))
         assert (result.ending, result.delay) == (ending, delay)
 
 
@@ -155,14 +169,14 @@ def test_logged_lines_are_part_of_the_result() -> None:
         ctx.logger.warning("about to fail")
         raise KeyError("missing")
 
-    assert perform(claimed(fail), DetachedChannel()).log.endswith("WARNING about to fail")
+    assert attempt(claimed(fail)).log.endswith("WARNING about to fail")
 
 
 def test_a_failure_keeps_its_type_text_and_traceback() -> None:
     def fail(ctx: Context) -> None:
         raise KeyError("missing")
 
-    result = perform(claimed(fail), DetachedChannel())
+    result = attempt(claimed(fail))
     assert (result.error_type, result.error) == ("KeyError", "'missing'")
     assert 'raise KeyError("missing")' in result.traceback
 

@@ -47,7 +47,7 @@ def kill(pid: int) -> None:
 def test_a_connection_that_died_while_idle_is_noticed(runs: list[TaskRun], declared: Registry) -> None:
     register(declared, lambda _: None)
     kill(backend())
-    worker_connection._thread.own._used_at -= 2 * MAX_UNCHECKED_IDLE
+    worker_connection._thread.own.used_at -= 2 * MAX_UNCHECKED_IDLE
     assert receive(runs[0]) == 1
 
 

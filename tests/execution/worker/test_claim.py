@@ -4,10 +4,11 @@ from uuid import uuid4
 
 import pytest
 
-from punctual.execution.worker.claim import LEASE, Claim, begin, claim, hand_back, record_attempts
+from punctual.execution.ending.report import record_attempts
+from punctual.execution.worker.claim import LEASE, Claim, begin, claim, hand_back
+from punctual.jobs.ids import attempt_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, RunState
 from tests.execution.conftest import NOW

@@ -1,15 +1,28 @@
 import asyncio
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 import pytest
 
 from punctual.execution.supervision.board import MAX_LOG_BYTES, board
-from punctual.execution.worker.log_tail import MAX_LINE_LENGTH, MAX_LINES, LogLines, capture_log
+from punctual.execution.worker.log_tail import MAX_LINE_LENGTH, MAX_LINES, Ids, LogLines, current_lines
 
 pytestmark = pytest.mark.req("EXE-6")
 
 logger = logging.getLogger("punctual.task.nightly.load")
+
+
+@contextmanager
+def capture_log(read_ids: Callable[[], Ids] = dict) -> Iterator[LogLines]:
+    """Keep what is logged, as around a function's call."""
+    lines = LogLines(read_ids)
+    outer = current_lines.set(lines)
+    try:
+        yield lines
+    finally:
+        current_lines.reset(outer)
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from punctual import Context
 from punctual.execution.supervision.board import board
 from punctual.execution.worker.connection import close_own_connection
 from punctual.execution.worker.database_session import Session
-from punctual.execution.worker.tasks import run, settle
-from punctual.execution.worker.work import work
+from punctual.execution.worker.work import run, work
+from punctual.execution.worker.work import settle_occurrence as settle
 from punctual.jobs.declaration.registry import Registry, TaskFunction
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.models import Attempt, TaskRun

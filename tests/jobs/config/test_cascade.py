@@ -19,7 +19,7 @@ OVERRIDES: dict[str, tuple[Any, Any]] = {
     "failure_strategy": ("continue", "continue"),
     "retry": (
         Retry(1, "5s"),
-        {"max_retries": 1, "interval": "5s", "backoff": 1.0, "max_interval": "1h", "jitter": "0s"},
+        {"max_retries": 1, "interval": "5s", "backoff": 1.0, "max_interval": "1d", "jitter": "500ms"},
     ),
     "execution_timeout": (timedelta(hours=2), "2h"),
     "task_timeout": ("90s", "1m30s"),

@@ -5,20 +5,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from punctual.jobs.config.bounded_duration import duration
 from punctual.jobs.config.retry import MAX_RETRIES, Retry
 
 pytestmark = pytest.mark.req("EXE-4")
 
 spans = st.timedeltas(min_value=timedelta(), max_value=timedelta(days=366))
 draws = st.floats(min_value=0, max_value=1, exclude_max=True)
-policies = st.builds(
-    Retry,
-    st.integers(0, MAX_RETRIES),
-    spans,
-    backoff=st.floats(1, 100),
-    max_interval=spans,
-    jitter=spans,
-)
+ordered = st.tuples(spans, spans).map(sorted)  # the cap is at least the interval
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Retry:
+    interval, cap = draw(ordered)
+    return Retry(
+        draw(st.integers(0, MAX_RETRIES)),
+        interval,
+        backoff=draw(st.floats(1, 100)),
+        max_interval=draw(st.none() | st.just(cap)),
+        jitter=draw(st.none() | spans),
+    )
 
 
 def test_each_wait_is_the_interval_times_a_power_of_the_backoff() -> None:
@@ -36,6 +42,27 @@ def test_waits_do_not_exceed_the_cap() -> None:
     ]
 
 
+@pytest.mark.parametrize(("interval", "cap"), [("30s", "1d"), ("2h", "1d"), ("25h", "25h")])
+def test_the_default_cap_never_shortens_the_interval(interval: str, cap: str) -> None:
+    retry = Retry(9, interval, backoff=100, jitter="0s")
+    assert retry.delay(0, draw=0) == duration(interval)
+    assert retry.delay(5000, draw=0) == duration(cap)
+
+
+def test_a_cap_below_the_interval_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_interval='1h': expected at least the interval, 2h"):
+        Retry(3, "2h", max_interval="1h")
+
+
+@pytest.mark.req("EXE-4")
+def test_runs_that_fail_together_are_spread_over_a_tenth_of_the_interval_by_default() -> None:
+    retry = Retry(3, "30s")
+    assert [retry.delay(0, draw=draw) for draw in (0, 0.5)] == [
+        timedelta(seconds=30),
+        timedelta(seconds=31.5),
+    ]
+
+
 def test_the_draw_adds_a_share_of_the_jitter() -> None:
     retry = Retry(1, "10s", jitter="4s")
     assert retry.delay(0, draw=0.5) == timedelta(seconds=12)
@@ -46,12 +73,12 @@ def test_without_an_interval_the_wait_is_the_jitter() -> None:
     assert Retry(1, "0s", jitter="10s").delay(7, draw=0.5) == timedelta(seconds=5)
 
 
-@given(policies, st.integers(0, 10**6), draws)
+@given(policies(), st.integers(0, 10**6), draws)
 def test_a_later_retry_waits_at_least_as_long(retry: Retry, number: int, draw: float) -> None:
     assert retry.delay(number, draw=draw) <= retry.delay(number + 1, draw=draw)
 
 
-@given(policies, st.integers(0, 10**9), draws)
+@given(policies(), st.integers(0, 10**9), draws)
 def test_no_wait_exceeds_cap_plus_jitter_for_any_number_of_retries(
     retry: Retry, number: int, draw: float
 ) -> None:
@@ -60,7 +87,7 @@ def test_no_wait_exceeds_cap_plus_jitter_for_any_number_of_retries(
     assert timedelta() <= retry.delay(number, draw=draw) <= retry.max_interval + retry.jitter
 
 
-@given(policies)
+@given(policies())
 def test_a_stored_policy_reads_back_to_the_millisecond(retry: Retry) -> None:
     stored = retry.to_json()
     assert Retry.load(stored).to_json() == stored

@@ -63,10 +63,10 @@ def test_a_second_job_of_the_same_name_is_refused_and_the_first_stays() -> None:
 def test_hooks_are_known_by_job_name() -> None:
     with registry.isolated():
         job = Job("nightly", "0 2 * * *")
-        assert not registry.has_complete_hooks("nightly")
+        assert not registry.complete_hooks("nightly")
         job.on_complete(noop)
-        assert registry.has_complete_hooks("nightly")
-        assert not registry.has_complete_hooks("unknown")
+        assert registry.complete_hooks("nightly")
+        assert not registry.complete_hooks("unknown")
 
 
 def test_isolation_hides_declarations_and_restores_them_even_after_an_error() -> None:

@@ -1,5 +1,7 @@
 """Invalid and hostile files of jobs, and files of trigger definitions."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from tests.jobs.files.factories import (
 pytestmark = [pytest.mark.django_db, pytest.mark.req("JOB-3")]
 
 __all__ = ["declared", "write_file"]  # fixtures
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 # -- mistakes ------------------------------------------------------------------------------------------
@@ -84,7 +88,8 @@ def test_a_name_given_twice_is_refused_at_both_places(write_file: Callable[..., 
         ("jobs: [}", "f.yml", "not YAML we accept: .*line 1, column 8"),
         ("jobs: 2026-13-45", "f.yaml", "not YAML: month must be in 1..12"),
         ("jobs: \x07", "f.yaml", "not YAML we accept: .*control characters are not allowed"),
-        ("[" * 5000, "f.yaml", "not YAML we accept|nested too deeply"),
+        ("[" * 5000, "f.yaml", "nested too deeply, at most 100 levels in .*line 1, column 101"),
+        ("- " * 5000, "f.yaml", "nested too deeply, at most 100 levels"),
         ("jobs: &a [*a]", "f.yaml", "its aliases expand to"),
     ],
 )
@@ -96,6 +101,16 @@ def test_a_hostile_file_is_one_clear_line(
     with pytest.raises(DefinitionError, match=reason) as caught:
         syntax.read_document(path)
     assert (caught.value.field, caught.value.value) == ("file", path)
+
+
+def test_a_hundred_kilobytes_of_brackets_do_not_end_the_process(write_file: Callable[..., str]) -> None:
+    program = "import sys; from punctual.jobs.files.syntax import read_document; read_document(sys.argv[1])"
+    path = write_file("[" * 100_000, "f.yaml")
+    command = [sys.executable, "-c", program, path]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1, "an error, not a signal"
+    assert "DefinitionError: file=" in ended.stderr
+    assert "nested too deeply" in ended.stderr
 
 
 def test_aliases_may_be_shared_but_not_expand_beyond_the_limit(write_file: Callable[..., str]) -> None:

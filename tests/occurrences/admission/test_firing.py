@@ -5,11 +5,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from punctual.jobs.ids import run_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import outbox
 from punctual.occurrences.admission.firing import Fired, fire_due
 from punctual.occurrences.admission.waiting import admit_waiting
-from punctual.occurrences.ids import run_id
 from punctual.occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from punctual.occurrences.planning.materialize import plan_due
 from punctual.occurrences.states import OccurrenceState

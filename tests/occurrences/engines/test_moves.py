@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError, transaction
 
+from punctual.jobs.ids import attempt_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.engines import portable, postgresql
 from punctual.occurrences.engines.contract import Closing, Engine, RunEnd, Take
-from punctual.occurrences.ids import attempt_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,

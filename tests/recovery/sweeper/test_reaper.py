@@ -26,7 +26,7 @@ EXPIRED = NOW + LEASE
 def test_an_expired_attempt_is_lost_with_its_lease_recorded_and_the_run_is_retried(
     job: Job, task: Task
 ) -> None:
-    _, (run,) = start_occurrence(job, NOW, task, retry={"max_retries": 1, "interval": "7s"})
+    _, (run,) = start_occurrence(job, NOW, task, retry={"max_retries": 1, "interval": "7s", "jitter": "0s"})
     assert reap(EXPIRED).lost == 1
 
     attempt = Attempt.objects.get()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db import DataError, connection
 
-from punctual.occurrences.database.timestamps import use_fast_loader
+from punctual.execution.worker.database_session import use_fast_loader
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
