@@ -6,7 +6,7 @@ left. Both lock, decide purely, write, and return the runs to send.
 
 - Deciding is pure: `admit.py` (window, limits, pool slots, order), `overlap.py` (the overlap policy).
 - Reading: `selection.py` locks due rows and their cursors and reads all facts about them, `candidates.py` has
-  the facts about an occurrence that wants to start, `pools.py` counts free slots, `limits.py` starts.
+  the facts about an occurrence that wants to start, `capacity.py` counts free slots and starts left.
 - Writing: `opening.py` inserts the task runs of admitted occurrences and marks these as dispatched.
 
 The cursor of a job is the mutex of its admission, the row of a pool that of its slots. Slots are counted from

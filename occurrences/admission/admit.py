@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from punctual.occurrences.admission.candidates import Due
-from punctual.occurrences.admission.limits import counts_as_start
+from punctual.occurrences.admission.capacity import COUNTED_CAUSES
 from punctual.occurrences.admission.overlap import REQUESTED_CAUSES, Queue, Skip, queue_or_skip
 from punctual.occurrences.models import Cause
 from punctual.occurrences.states import Reason
@@ -55,7 +55,7 @@ def admit(due: Iterable[Due], facts: Facts) -> Admission:
         else:
             fire.append(row)
             used_slots[row.pool] += 1
-            starts[row.job_id] += counts_as_start(row)
+            starts[row.job_id] += row.cause in COUNTED_CAUSES
             busy_jobs |= {row.job_id} if row.exclusive else set()
     return Admission(tuple(fire), queue, skip, tuple(miss))
 
@@ -76,6 +76,6 @@ def _refusal(row: Due, facts: Facts, starts: Mapping[str, int]) -> Reason | None
     if row.cause in REQUESTED_CAUSES:
         return Reason.REMOVED if row.removed_at is not None else None
     left = facts.starts_left.get(row.job_id)
-    if left is not None and counts_as_start(row) and starts[row.job_id] >= left:
+    if left is not None and row.cause in COUNTED_CAUSES and starts[row.job_id] >= left:
         return Reason.MAX_STARTS
     return row.job_refusal

@@ -16,10 +16,9 @@ from django.db import transaction
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.admit import Admission, Facts, admit
 from punctual.occurrences.admission.candidates import Due
-from punctual.occurrences.admission.limits import starts_left_by_job
+from punctual.occurrences.admission.capacity import free_slots, pools_with_queue, starts_left_by_job
 from punctual.occurrences.admission.opening import open_occurrences
 from punctual.occurrences.admission.overlap import KEEPS_LATEST, REQUESTED_CAUSES
-from punctual.occurrences.admission.pools import free_slots, pools_with_queue
 from punctual.occurrences.admission.selection import Selection, select_due
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Occurrence

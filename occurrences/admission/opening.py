@@ -17,7 +17,7 @@ from punctual.jobs.ids import run_id
 from punctual.jobs.models import Task
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.candidates import Due
-from punctual.occurrences.admission.limits import count_starts
+from punctual.occurrences.admission.capacity import count_starts
 from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import TaskRun

@@ -12,9 +12,8 @@ from django.db.models import Exists, OuterRef, Q
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.admit import Facts, admit, queue_order
 from punctual.occurrences.admission.candidates import read_candidates
-from punctual.occurrences.admission.limits import starts_left_by_job
+from punctual.occurrences.admission.capacity import estimate_free_slots, free_slots, starts_left_by_job
 from punctual.occurrences.admission.opening import open_occurrences, read_steps
-from punctual.occurrences.admission.pools import estimate_free_slots, free_slots
 from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cursor, Occurrence, OccurrenceQuerySet

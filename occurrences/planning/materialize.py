@@ -20,7 +20,7 @@ from punctual.jobs.events import Event, emit
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
 from punctual.occurrences import transitions
-from punctual.occurrences.admission.limits import starts_left
+from punctual.occurrences.admission.capacity import starts_left
 from punctual.occurrences.engines.contract import Row
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence

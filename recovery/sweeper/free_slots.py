@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from punctual.occurrences.admission.pools import pools_with_free_slots
+from punctual.occurrences.admission.capacity import pools_with_free_slots
 from punctual.occurrences.admission.waiting import BATCH, admit_waiting, first_in_line
 from punctual.occurrences.models import Occurrence, OccurrenceQuerySet
 

@@ -13,7 +13,7 @@ from punctual.jobs.config.cascade import job_config
 from punctual.jobs.ids import occurrence_id
 from punctual.jobs.models import Job, Origin
 from punctual.jobs.store.rows import definition_of
-from punctual.occurrences.admission.limits import starts_left
+from punctual.occurrences.admission.capacity import starts_left
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.start_time import reach_after
 from punctual.occurrences.states import OccurrenceState

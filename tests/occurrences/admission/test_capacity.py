@@ -1,7 +1,7 @@
 import pytest
 
 from punctual import schedules
-from punctual.occurrences.admission.limits import starts_left
+from punctual.occurrences.admission.capacity import starts_left
 
 
 @pytest.mark.req("CHX-13")
