@@ -96,11 +96,10 @@ def task_config(job: Job, task: Task, overrides: Mapping[str, Any] | None = None
     return _merge_json(json.dumps(layers))
 
 
-def stored_config(job: str, task: str = "{}", overrides: Mapping[str, Any] | None = None) -> Config:
+def stored_config(job: str, task: str = "{}", overrides: str = "{}") -> Config:
     """Return the same from the JSON texts of the columns, which need no parsing when they are cached."""
-    layers = {"platform": json.dumps(platform()), "job": job, "task": task}
-    members = [f'"{layer}": {text}' for layer, text in layers.items()]
-    return _merge_json("{" + ", ".join([*members, f'"occurrence": {json.dumps(overrides or {})}']) + "}")
+    layers = {"platform": json.dumps(platform()), "job": job, "task": task, "occurrence": overrides}
+    return _merge_json("{" + ", ".join(f'"{layer}": {text}' for layer, text in layers.items()) + "}")
 
 
 @lru_cache(maxsize=4096)

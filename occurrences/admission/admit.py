@@ -65,7 +65,7 @@ def queue_order(row: Due) -> tuple[int, datetime, str]:
     return (-row.priority, row.run_at, row.id)
 
 
-def _refusal(row: Due, facts: Facts, starts: Mapping[str, int]) -> Reason | None:
+def _refusal(row: Due, facts: Facts, starts: Mapping[str, int]) -> Reason | None:  # noqa: PLR0911 - a table
     """Why the occurrence must not run at all. Manual runs start even while the job is paused or disabled."""
     if row.job_id in facts.broken:
         return Reason.UNUSABLE_CONFIG
@@ -78,4 +78,8 @@ def _refusal(row: Due, facts: Facts, starts: Mapping[str, int]) -> Reason | None
     left = facts.starts_left.get(row.job_id)
     if left is not None and row.cause in COUNTED_CAUSES and starts[row.job_id] >= left:
         return Reason.MAX_STARTS
-    return row.job_refusal
+    if row.removed_at is not None:
+        return Reason.REMOVED
+    if not row.enabled:
+        return Reason.STOPPED
+    return None if row.paused_at is None else Reason.PAUSED

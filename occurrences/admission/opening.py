@@ -1,5 +1,6 @@
 """Open admitted occurrences: insert their task runs, mark them as dispatched, return the runs to send."""
 
+import json
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from itertools import starmap
@@ -106,8 +107,12 @@ def resolve_steps(tasks: Iterable[StoredTask]) -> tuple[Steps, set[str]]:
 
 def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[dict[str, Any], Ready]]:
     parallel = occurrence.mode == Mode.PARALLEL
-    for index, step in enumerate(_chosen_steps(steps, occurrence.only_tasks)):
-        policy = _own_policy(step, occurrence.overrides) if occurrence.overrides else step.policy
+    if occurrence.only_tasks is not None:
+        # A replay may repeat some of the tasks; tasks retired since are left out.
+        chosen = json.loads(occurrence.only_tasks)
+        steps = [step for step in steps if step.task_id in chosen]
+    for index, step in enumerate(steps):
+        policy = step.policy if occurrence.overrides == "{}" else _own_policy(step, occurrence.overrides)
         id_ = str(run_id(occurrence.id, step.task_id))
         row = {
             "id": id_,
@@ -120,14 +125,7 @@ def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[d
         yield row, _ready(id_, occurrence, step, policy)
 
 
-def _chosen_steps(steps: list[Step], only_tasks: list[str] | None) -> list[Step]:
-    """A replay may repeat some of the tasks; tasks retired since are left out."""
-    if only_tasks is None:
-        return steps
-    return [step for step in steps if step.task_id in only_tasks]
-
-
-def _own_policy(step: Step, overrides: dict[str, Any]) -> dict[str, Any]:
+def _own_policy(step: Step, overrides: str) -> dict[str, Any]:
     return stored_config(step.job_config, step.task_config, overrides).to_json(TASK_KEYS)
 
 

@@ -14,7 +14,7 @@ from django.db.models import FilteredRelation, Q, TextField
 from django.db.models.functions import Cast
 
 from punctual.occurrences.admission import candidates
-from punctual.occurrences.admission.candidates import Due, build_due
+from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.opening import Steps, StoredTask, resolve_steps
 from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.models import Cursor, Occurrence
@@ -86,7 +86,7 @@ def _with_facts(selection: Selection, ids: Collection[str]) -> Selection:
     for row in _read(ids):
         id_, job, task = row[0], row[1], row[JOB.stop]
         if id_ not in due:
-            due[id_] = build_due(row[DUE])
+            due[id_] = Due._make(row[DUE])
             jobs[job] = row[JOB]
         if task is not None and task not in tasks:
             name, position, config = row[JOB.stop + 1 :]

@@ -1,5 +1,6 @@
 """Build rows of the ledger, saved or unsaved, with the configuration that real ones have."""
 
+import json
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -68,7 +69,9 @@ def as_due(row: Occurrence) -> Due:
     named = zip(Due._fields, COLUMNS, strict=True)
     names = [_name(field, column) for field, column in named]
     values = dict(zip(Due._fields, (_value(row, name.split("__")) for name in names), strict=True))
-    return Due(**values | {"id": str(row.id), "job_id": str(row.job_id)})
+    only_tasks = None if row.only_tasks is None else json.dumps(row.only_tasks)
+    texts = {"overrides": json.dumps(row.overrides), "only_tasks": only_tasks}
+    return Due(**values | texts | {"id": str(row.id), "job_id": str(row.job_id)})
 
 
 def _name(field: str, column: object) -> str:

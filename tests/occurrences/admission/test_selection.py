@@ -1,3 +1,4 @@
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -74,8 +75,9 @@ def test_a_row_is_read_as_it_is_stored(ledger: list[Job]) -> None:
         assert row == as_due(stored.get(id=row.id))
     odd, plain = rows["odd"], rows["plain"]
     only = [str(Task.objects.get(job__name="odd", position=1).id)]
-    assert (odd.overrides, odd.only_tasks, odd.expires_at) == ({"task_timeout": "7s"}, only, NOW + SECOND)
-    assert (plain.overrides, plain.only_tasks, plain.paused_at) == ({}, None, NOW)
+    assert (json.loads(odd.overrides), json.loads(odd.only_tasks or "")) == ({"task_timeout": "7s"}, only)
+    assert odd.expires_at == NOW + SECOND
+    assert (plain.overrides, plain.only_tasks, plain.paused_at) == ("{}", None, NOW)
 
 
 @pytest.mark.req("OCC-8")
