@@ -74,8 +74,9 @@ def run_once(
     results, more = _run_rounds(rounds, partial(_run_round, now, batch, clock or (lambda: now)))
     if any(item.fired.queued for item in results):
         dispatch(end_replaced(now).released, now=now)
-    retried = release_due_retries(now)
-    dispatch(retried, now=now, chords=False)
+    retried = release_due_retries(now) if TaskRun.objects.retry_due(now).exists() else []
+    if retried:
+        dispatch(retried, now=now, chords=False)
     return Ticked(
         planned=sum(item.planned.instants for item in results),
         fired=sum(item.fired.fired for item in results),
@@ -132,6 +133,8 @@ def _run_round(now: datetime, batch: int, clock: Clock, *, first: bool) -> _Roun
 
 def _catch_up(now: datetime) -> int:
     missed = 0
+    if not Occurrence.objects.due(now).late(now).exists():
+        return missed  # as in nearly every tick
     while (step := catch_up(now)) != CaughtUp():
         missed += step.missed
         if step.jobs < CATCH_UP_BATCH:

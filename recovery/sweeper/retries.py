@@ -1,4 +1,4 @@
-"""Release retries whose delay is over (EXE-4). Called in every tick, so that a retry starts on time."""
+"""Release retries whose delay is over (EXE-4); a tick with due retries calls it."""
 
 from datetime import datetime
 from uuid import UUID
@@ -14,8 +14,6 @@ BATCH = 500
 def release_due_retries(now: datetime, *, limit: int = BATCH) -> list[UUID]:
     """Move due retries to scheduled and return their ids; the beat that moved a run also sends it."""
     due = TaskRun.objects.retry_due(now).order_by("available_at", "id")
-    if not due.exists():
-        return []
     with transaction.atomic():
         ids = list(due.select_for_update(skip_locked=True, no_key=True).values_list("id", flat=True)[:limit])
         transitions.reschedule(ids, now=now)

@@ -174,9 +174,15 @@ def test_a_tick_takes_another_round_only_if_more_is_due(
     with CaptureQueriesContext(connection) as queries:
         assert tick.run_once(NOW, sweeping=False, batch=3).fired == due
     inserts = [query for query in queries if "INTO punctual_taskrun" in query["sql"].replace('"', "")]
-    looked = [query for query in queries if query["sql"].startswith("SELECT 1") and "late_at" in query["sql"]]
-    assert (len(inserts), len(looked)) == (rounds, rounds)
+    timely = [query for query in queries if query["sql"].startswith("SELECT 1") and "OR" in query["sql"]]
+    assert (len(inserts), len(timely)) == (rounds, rounds)
     assert queue.lose_messages() == due
+
+
+def test_a_tick_with_nothing_due_asks_five_questions_and_takes_no_lock(queue: Harness, db: None) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        assert tick.run_once(NOW, sweeping=False).quiet
+    assert [query["sql"].split(" AS ")[0] for query in queries] == ["SELECT 1"] * 5
 
 
 def test_a_tick_limited_to_few_rounds_reports_that_more_is_due(queue: Harness, db: None) -> None:

@@ -1,7 +1,6 @@
 from datetime import timedelta
 
 import pytest
-from pytest_django import DjangoAssertNumQueries
 
 from punctual.jobs.models import Job
 from punctual.occurrences.models import TaskRun
@@ -41,8 +40,3 @@ def test_a_released_retry_counts_as_unsent_until_it_is_sent(job: Job) -> None:
     TaskRun.objects.update(dispatched_at=NOW)
     release_due_retries(NOW + timedelta(seconds=1))
     assert TaskRun.objects.get(id=run.id).dispatched_at is None
-
-
-def test_nothing_due_costs_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
-    with django_assert_num_queries(1):
-        assert release_due_retries(NOW) == []
