@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 
 from punctual import schedules
@@ -12,6 +13,8 @@ from punctual.schedules.wall_clock.zones import Zone
 
 DEFAULT_FIRES = 10
 SECOND = timedelta(seconds=1)
+PREFIXED = ":"  # only a text with a colon can have the prefix of a kind
+RELATIVE = "@"  # only a text with this sign can depend on the job
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,20 @@ class ScheduleSummary:
 
 def schedule_of(job: Job, config: Config | None = None) -> schedules.Schedule:
     """Return the schedule, anchored at the job's creation: intervals count from there."""
-    return schedules.parse(
-        job.schedule,
-        reference=job.created_at,
-        timezone=(config or job_config(job)).timezone,
-        trigger_id=job.name,
-    )
+    timezone = (config or job_config(job)).timezone
+    if PREFIXED in job.schedule:
+        # Not cached: a user's own kind may read anything when it parses.
+        return schedules.parse(job.schedule, reference=job.created_at, timezone=timezone, trigger_id=job.name)
+    if RELATIVE in job.schedule:
+        return _chronex(job.schedule, timezone, job.created_at, job.name)
+    return _chronex(job.schedule, timezone)  # shared by all jobs with the same text
+
+
+@lru_cache(maxsize=16_384)
+def _chronex(
+    text: str, timezone: str, created_at: datetime | None = None, name: str = ""
+) -> schedules.Schedule:
+    return schedules.parse(text, reference=created_at, timezone=timezone, trigger_id=name)
 
 
 def upcoming(job: Job, after: datetime, count: int) -> list[datetime]:

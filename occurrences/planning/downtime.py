@@ -58,14 +58,9 @@ class LateInstants:
     dispositions: dict[UUID, Disposition] = field(default_factory=dict)
     count: int = 0
 
-    @property
-    def is_budget_spent(self) -> bool:
-        return self.count >= MAX_INSTANTS_PER_BATCH and not self.closing
-
-    def is_far_behind(self, plan: Plan, schedule: Schedule, config: Config) -> bool:
-        """Whether a plan is full and consists of late instants only."""
-        full = len(plan.instants) == MAX_INSTANTS_PER_PLAN
-        return full and plan.planned_until <= self._late_until(schedule, config)
+    def has_only_late(self, plan: Plan, schedule: Schedule, config: Config) -> bool:
+        """Whether every instant of a plan is late."""
+        return plan.planned_until <= self._late_until(schedule, config)
 
     def collect(self, job: Job, schedule: Schedule, config: Config, start: datetime) -> Stretches:
         """Late instants after `start` that do not run; empty when the recovery policy runs all of them."""
@@ -106,15 +101,9 @@ class LateInstants:
             yield Bounds(newest=MAX_RUN_AFTER_EDIT), edited
 
 
-def read_late_instants(cursors: Iterable[PlanCursor], now: datetime, *, closing: bool) -> LateInstants:
-    """Two statements for all cursors that are behind, none for the many that are not."""
-    jobs = [
-        cursor.job_id
-        for cursor in cursors
-        if (cursor.planned_until or cursor.settled_until) < now - FAR_BEHIND
-    ]
-    if not jobs:
-        return LateInstants(now, closing)
+def read_late_instants(behind: Iterable[PlanCursor], now: datetime, *, closing: bool) -> LateInstants:
+    """Two statements for all cursors that are behind."""
+    jobs = [cursor.job_id for cursor in behind]
     return LateInstants(now, closing, known=_known(jobs), waiting=_waiting(jobs, now))
 
 

@@ -5,7 +5,7 @@ order of their ids with conflicts ignored: the primary key decides the race, and
 Unsorted inserts of two beats would deadlock on PostgreSQL. A batch takes a constant number of statements.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -25,17 +25,16 @@ from punctual.occurrences.engines.contract import Row
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.cursors import PlanCursor, SeenJob, cursor_of, lock_cursors
-from punctual.occurrences.planning.downtime import LateInstants, read_late_instants
-from punctual.occurrences.planning.fixed_delay import is_fixed_delay, last_ends, plan_after_end
-from punctual.occurrences.planning.moved_starts import (
-    NO_STARTS,
-    Starts,
-    keep_starts,
-    moved_rows,
-    read_moved,
+from punctual.occurrences.planning.downtime import (
+    FAR_BEHIND,
+    MAX_INSTANTS_PER_BATCH,
+    LateInstants,
+    read_late_instants,
 )
-from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row, range_row
-from punctual.occurrences.planning.plan import LOOKAHEAD, Plan, plan
+from punctual.occurrences.planning.fixed_delay import PREFIX, is_fixed_delay, last_ends, plan_after_end
+from punctual.occurrences.planning.moved_starts import Starts, keep_starts, moved_rows, read_moved
+from punctual.occurrences.planning.new_rows import is_plannable, planned_row, range_row
+from punctual.occurrences.planning.plan import LOOKAHEAD, MAX_INSTANTS_PER_PLAN, Plan, plan
 from punctual.occurrences.planning.start_time import reach_before
 from punctual.occurrences.states import OccurrenceState, Reason
 from punctual.schedules import FixedDelay, Schedule
@@ -82,14 +81,21 @@ def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
 
 
 def _plan(cursors: list[PlanCursor], now: datetime, *, closing: bool = False) -> Planned:
-    moved = _delete_outdated(cursors)
-    late = read_late_instants(cursors, now, closing=closing)
-    ends = last_ends(cursors)
+    edited = [cursor for cursor in cursors if cursor.planned_until is None]
+    moved = _delete_outdated(edited) if edited else {}
+    behind = [
+        cursor for cursor in cursors if (cursor.planned_until or cursor.settled_until) < now - FAR_BEHIND
+    ]
+    late = read_late_instants(behind, now, closing=closing) if behind else LateInstants(now, closing)
+    # A fixed delay contains its prefix, so the many other schedules need no parsing.
+    delayed = [cursor for cursor in cursors if PREFIX in cursor.job.schedule.lower()]
+    ends = last_ends(delayed) if delayed else {}
     rows = [row for cursor in cursors for row in _advance(cursor, now, late, ends, moved)]
     with engine().pipeline():
-        create_missing(rows)
+        engine().insert_missing(Occurrence, rows)
         write_cursors(cursors)
-    _end_older(late)
+    if late.dispositions:
+        _end_older(late)
     more = any(row["run_at"] <= now for row in rows) or any(
         cursor.plan_at is not None and cursor.plan_at <= now for cursor in cursors
     )
@@ -101,15 +107,12 @@ def write_cursors(cursors: Sequence[PlanCursor | Cursor]) -> None:
     engine().update_rows(Cursor, cursors, "settled_until", "planned_until", "plan_at", "problem")
 
 
-def _delete_outdated(cursors: Iterable[PlanCursor]) -> Mapping[UUID, Starts]:
+def _delete_outdated(edited: Collection[PlanCursor]) -> Mapping[UUID, Starts]:
     """Delete what the definition before an edit had planned after the moment of the edit.
 
     Return the start times that operators have chosen. A fixed delay counts from the end of the moved
     occurrence, so that one stays.
     """
-    edited = [cursor for cursor in cursors if cursor.planned_until is None]
-    if not edited:
-        return {}
     outdated = Q(state=OccurrenceState.PENDING, cause=Cause.SCHEDULE, scheduled_for__gt=F("job__updated_at"))
     moved = moved_rows([cursor.job_id for cursor in edited]).filter(outdated)
     starts = read_moved(moved)
@@ -139,7 +142,7 @@ def _advance(
     cursor: PlanCursor, now: datetime, late: LateInstants, ends: Ends, moved: Mapping[UUID, Starts]
 ) -> list[Row]:
     """Move the cursor on, in memory, and return the rows it owes."""
-    if late.is_budget_spent:
+    if late.count >= MAX_INSTANTS_PER_BATCH and not late.closing:
         return []  # still due: the next batch continues with it
     job = cursor.job
     cursor.problem, cursor.plan_at = "", None
@@ -153,7 +156,7 @@ def _advance(
             return []
         ahead = _plan_ahead(schedule, config, start=start, ended=ends.get(job.id, start), now=now)
         rows: list[Row] = []
-        if late.is_far_behind(ahead, schedule, config):
+        if len(ahead.instants) == MAX_INSTANTS_PER_PLAN and late.has_only_late(ahead, schedule, config):
             stretches = late.collect(job, schedule, config, start)
             if stretches.reached is None:
                 ahead = late.next_portion(job, ahead, start)
@@ -162,7 +165,8 @@ def _advance(
                 rows = [range_row(job, config, item, now=now, **how) for item in stretches.items]
                 ahead = Plan((), stretches.reached, stretches.reached)
         rows += [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
-        rows = keep_starts(job, schedule, rows, moved.get(job.id, NO_STARTS), now)
+        if job.id in moved:
+            rows = keep_starts(job, schedule, rows, moved[job.id], now)
     except Exception as error:  # noqa: BLE001 - rows are edited by any means, and a kind may be user code
         # One broken job must not stop the others.
         cursor.problem = f"{type(error).__name__}: {error}"

@@ -45,8 +45,6 @@ def keep_starts(
     job: Job, schedule: Schedule, rows: Iterable[Row], starts: Starts, now: datetime
 ) -> list[Row]:
     """The new rows, those of moved instants with their start times and the others as planned."""
-    if not starts:
-        return list(rows)
     config = job_config(job)
     planned = {row["id"]: row for row in rows}
     for instant in still_named(schedule, starts):

@@ -25,7 +25,7 @@ def create_missing(rows: Iterable[Occurrence | Row]) -> int:
 
 def is_plannable(job: Job) -> bool:
     """Whether beats plan the job. A polling scheduler starts its own jobs; beats only show them."""
-    return job.enabled and not job.removed and job.origin != Origin.POLLING
+    return job.enabled and job.removed_at is None and job.origin != Origin.POLLING
 
 
 def planned_row(job: Job, schedule: Schedule, config: Config, scheduled_for: datetime, now: datetime) -> Row:
