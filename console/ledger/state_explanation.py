@@ -21,7 +21,7 @@ from punctual.jobs.config.cascade import Config, load_snapshot
 from punctual.jobs.models import Job, JobVersion
 from punctual.jobs.redaction import redact_text
 from punctual.occurrences.models import Cause, Occurrence
-from punctual.occurrences.planning.start_time import decide_spread
+from punctual.occurrences.planning.instants import decide_spread
 
 NO_DELAY = timedelta()
 

@@ -4,7 +4,7 @@ A job with a schedule always has its next occurrence as a pending row. The curso
 rows reach (`planned_until`), up to where its past is settled (`settled_until`) and when to plan again
 (`plan_at`). A database trigger resets the cursor when a job is edited by any means.
 
-- Deciding is pure: `plan.py` (which instants), `start_time.py` (spread, stagger, jitter, window),
+- Deciding is pure: `instants.py` (which instants get a row; spread, stagger, jitter and window of each),
   `catchup_policy.py` (which late instants still run), `stretches.py` (ranges of instants that do not run),
   `replan_decision.py` (what an edit forgets, keeps and creates), `fixed_delay.py` (a delay after the end).
 - Writing: `materialize.py` plans due cursors, `new_rows.py` builds the rows, `replan.py` adjusts pending rows

@@ -19,8 +19,7 @@ from punctual.jobs.models import Job
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.planning.catchup_policy import Bounds, bounds
 from punctual.occurrences.planning.cursors import PlanCursor
-from punctual.occurrences.planning.plan import MAX_INSTANTS_PER_PLAN, Plan
-from punctual.occurrences.planning.start_time import reach_after
+from punctual.occurrences.planning.instants import MAX_INSTANTS_PER_PLAN, Plan, reach_after
 from punctual.occurrences.planning.stretches import Stretches, collect_stretches
 from punctual.occurrences.states import OccurrenceState, Reason
 from punctual.schedules import Schedule

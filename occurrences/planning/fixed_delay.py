@@ -13,7 +13,7 @@ from django.db.models import OuterRef, Subquery
 
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.cursors import PlanCursor
-from punctual.occurrences.planning.plan import Plan
+from punctual.occurrences.planning.instants import Plan
 from punctual.schedules import FixedDelay
 from punctual.schedules.kinds import split_kind
 

@@ -32,10 +32,9 @@ from punctual.occurrences.planning.downtime import (
     read_late_instants,
 )
 from punctual.occurrences.planning.fixed_delay import PREFIX, is_fixed_delay, last_ends, plan_after_end
+from punctual.occurrences.planning.instants import LOOKAHEAD, MAX_INSTANTS_PER_PLAN, Plan, plan, reach_before
 from punctual.occurrences.planning.moved_starts import Starts, keep_starts, moved_rows, read_moved
 from punctual.occurrences.planning.new_rows import is_plannable, planned_row, range_row
-from punctual.occurrences.planning.plan import LOOKAHEAD, MAX_INSTANTS_PER_PLAN, Plan, plan
-from punctual.occurrences.planning.start_time import reach_before
 from punctual.occurrences.states import OccurrenceState, Reason
 from punctual.schedules import FixedDelay, Schedule
 

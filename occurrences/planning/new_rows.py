@@ -11,7 +11,7 @@ from punctual.jobs.models import Job, Origin
 from punctual.occurrences.engines.contract import Row
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Occurrence
-from punctual.occurrences.planning.start_time import choose
+from punctual.occurrences.planning.instants import choose
 from punctual.occurrences.planning.stretches import Stretch
 from punctual.occurrences.states import OccurrenceState, Reason
 from punctual.schedules import Schedule

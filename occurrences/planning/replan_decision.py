@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from punctual.jobs.store.update_policy import Update, UpdatePolicy
-from punctual.occurrences.planning.plan import plan
+from punctual.occurrences.planning.instants import plan
 from punctual.schedules import Schedule
 
 

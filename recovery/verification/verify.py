@@ -15,7 +15,7 @@ from punctual.jobs.models import Job, Origin
 from punctual.jobs.store.rows import definition_of
 from punctual.occurrences.admission.capacity import starts_left
 from punctual.occurrences.models import Cause, Cursor, Occurrence
-from punctual.occurrences.planning.start_time import reach_after
+from punctual.occurrences.planning.instants import reach_after
 from punctual.occurrences.states import OccurrenceState
 from punctual.recovery.models import Pruned
 from punctual.recovery.verification.coverage import Difference, Kind, LedgerRow, compare

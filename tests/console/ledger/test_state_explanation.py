@@ -17,7 +17,7 @@ from punctual.jobs.config.cascade import job_config
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job, JobVersion
 from punctual.occurrences.models import Cause, Occurrence
-from punctual.occurrences.planning.start_time import choose
+from punctual.occurrences.planning.instants import choose
 from punctual.occurrences.states import OccurrenceState as S
 from tests.console.fixtures import page
 from tests.console.ledger_rows import make_job, make_occurrence

@@ -1,4 +1,8 @@
-"""Choose when an occurrence starts, from the schedule's options and the job's spread. Pure."""
+"""Compute which instants of a schedule need a row, and when each of them starts. Pure.
+
+Look-ahead: everything up to `now + lookahead`, and always one instant ahead of now, so that a job's next
+occurrence is a row. The start time follows from the schedule's options and the job's spread.
+"""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -7,6 +11,33 @@ from punctual.jobs.config.cascade import Config
 from punctual.occurrences.states import Reason
 from punctual.schedules import Expression, Schedule, krontab
 from punctual.schedules.kron import DecisionResult
+
+LOOKAHEAD = timedelta(seconds=60)
+MAX_INSTANTS_PER_PLAN = 1000
+
+
+class Plan(NamedTuple):
+    """The instants to create, how far they reach, and when to plan again (None: never)."""
+
+    instants: tuple[datetime, ...]
+    planned_until: datetime
+    plan_at: datetime | None
+
+
+def plan(schedule: Schedule, *, start: datetime, now: datetime, lookahead: timedelta = LOOKAHEAD) -> Plan:
+    """Plan the instants after `start`, at most MAX_INSTANTS_PER_PLAN of them."""
+    instants: list[datetime] = []
+    reached = start
+    while len(instants) < MAX_INSTANTS_PER_PLAN:
+        instant = schedule.next_after(reached)
+        if instant is None:
+            return Plan(tuple(instants), reached, plan_at=None)
+        if instant > now + lookahead and reached > now:
+            break
+        instants.append(instant)
+        reached = instant
+    # A plan cut short by the maximum ends in the past, so `plan_at` is due at once and the rest follows.
+    return Plan(tuple(instants), reached, plan_at=reached)
 
 
 class Choice(NamedTuple):
