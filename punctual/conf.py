@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -53,18 +53,26 @@ class Settings:
 
 
 Read = TypeVar("Read")
+Key = ParamSpec("Key")
 
 
-def read_once(read: Callable[[], Read]) -> Callable[[], Read]:
-    """Remember what was read of PUNCTUAL: workers read it for every message. Tests may change the setting."""
-    remembered = lru_cache(maxsize=1)(read)
+def remember(maxsize: int) -> Callable[[Callable[Key, Read]], Callable[Key, Read]]:
+    """Cache a function of PUNCTUAL: workers read it for every message. Tests may change the setting."""
 
-    def forget(*, setting: str, **_kwargs: Any) -> None:
-        if setting in ("PUNCTUAL", "DATABASES"):
-            remembered.cache_clear()
+    def decorate(read: Callable[Key, Read]) -> Callable[Key, Read]:
+        remembered: Any = lru_cache(maxsize)(read)
 
-    setting_changed.connect(forget, weak=False)
-    return remembered
+        def forget(*, setting: str, **_kwargs: Any) -> None:
+            if setting in ("PUNCTUAL", "DATABASES"):
+                remembered.cache_clear()
+
+        setting_changed.connect(forget, weak=False)
+        return cast("Callable[Key, Read]", remembered)
+
+    return decorate
+
+
+read_once = remember(1)
 
 
 @read_once

@@ -7,9 +7,9 @@ from datetime import timedelta
 from functools import cached_property, lru_cache
 from typing import Any
 
-from punctual.conf import cascade_layer, read_once
+from punctual.conf import cascade_layer, read_once, remember
 from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery
-from punctual.jobs.config.keys import KEYS, Json, normalize, read_setting
+from punctual.jobs.config.keys import KEYS, TASK_KEYS, Json, normalize, read_setting
 from punctual.jobs.config.retry import Retry
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import Job, Task
@@ -78,16 +78,8 @@ def load_snapshot(snapshot: Mapping[str, Json]) -> Config:
 
 def job_config(job: Job, overrides: Mapping[str, Any] | None = None) -> Config:
     """Return the configuration of a job; `overrides` are those of one occurrence, the most specific layer."""
-    if job.config == {} and not overrides:  # as most jobs of a batch
-        return plain_config()
     layers = {"platform": platform(), "job": job.config, "occurrence": overrides or {}}
     return _merge_json(json.dumps(layers))
-
-
-@read_once
-def plain_config() -> Config:
-    """Return the configuration of a job that overrides nothing."""
-    return merge_layers({"platform": platform()})
 
 
 def task_config(job: Job, task: Task, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -96,15 +88,25 @@ def task_config(job: Job, task: Task, overrides: Mapping[str, Any] | None = None
     return _merge_json(json.dumps(layers))
 
 
-def stored_config(job: str, task: str = "{}", overrides: str = "{}") -> Config:
-    """Return the same from the JSON texts of the columns, which need no parsing when they are cached."""
-    layers = {"platform": json.dumps(platform()), "job": job, "task": task, "occurrence": overrides}
-    return _merge_json("{" + ", ".join(f'"{layer}": {text}' for layer, text in layers.items()) + "}")
+@remember(4096)
+def stored_config(job: str) -> Config:
+    """Return the configuration of a job from the JSON text of its column."""
+    return merge_layers({"platform": platform(), "job": json.loads(job)})
+
+
+@remember(4096)
+def stored_policy(job: str, task: str, overrides: str = "{}") -> dict[str, Json]:
+    """Return the settings of a run from the JSON texts of the columns; shared between callers.
+
+    Most jobs share a handful of configurations, and a batch asks for the same ones again and again.
+    """
+    texts = {"job": job, "task": task, "occurrence": overrides}
+    stored = {layer: json.loads(text) for layer, text in texts.items()}
+    return _config_json(merge_layers({"platform": platform(), **stored}), TASK_KEYS)
 
 
 @lru_cache(maxsize=4096)
 def _merge_json(layers: str) -> Config:
-    # Most jobs share a handful of configurations, and a batch reads the same ones again and again.
     return merge_layers(json.loads(layers))
 
 

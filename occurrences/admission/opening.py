@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
-from punctual.jobs.config.cascade import stored_config
+from punctual.jobs.config.cascade import stored_policy
 from punctual.jobs.config.choices import Mode
-from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import run_id
@@ -91,17 +90,14 @@ def resolve_steps(tasks: Iterable[StoredTask]) -> tuple[Steps, set[str]]:
     """
     steps: Steps = {}
     broken: set[str] = set()
-    policies: dict[tuple[str, str], dict[str, Any]] = {}  # most tasks share a few configurations
-    for job, job_name, task, name, position, *stored in tasks:
-        layers = (stored[0], stored[1])
+    for job, job_name, task, name, position, *texts in tasks:
         try:
-            if layers not in policies:
-                policies[layers] = stored_config(*layers).to_json(TASK_KEYS)
+            step = Step(task, name, position, stored_policy(*texts), *texts)
         except PunctualError as error:
             broken.add(job)
             emit(Event.JOB_UNPLANNABLE, job=job_name, problem=error)
         else:
-            steps.setdefault(job, []).append(Step(task, name, position, policies[layers], *layers))
+            steps.setdefault(job, []).append(step)
     return {job: own for job, own in steps.items() if job not in broken} if broken else steps, broken
 
 
@@ -112,7 +108,9 @@ def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[d
         chosen = json.loads(occurrence.only_tasks)
         steps = [step for step in steps if step.task_id in chosen]
     for index, step in enumerate(steps):
-        policy = step.policy if occurrence.overrides == "{}" else _own_policy(step, occurrence.overrides)
+        policy = step.policy
+        if occurrence.overrides != "{}":
+            policy = stored_policy(step.job_config, step.task_config, occurrence.overrides)
         id_ = str(run_id(occurrence.id, step.task_id))
         row = {
             "id": id_,
@@ -123,10 +121,6 @@ def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[d
             "available_at": now if parallel or index == 0 else None,
         }
         yield row, _ready(id_, occurrence, step, policy)
-
-
-def _own_policy(step: Step, overrides: str) -> dict[str, Any]:
-    return stored_config(step.job_config, step.task_config, overrides).to_json(TASK_KEYS)
 
 
 def _ready(run: str, occurrence: Due, step: Step, policy: dict[str, Any]) -> Ready:

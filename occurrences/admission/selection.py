@@ -18,14 +18,14 @@ from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.opening import Steps, StoredTask, resolve_steps
 from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.models import Cursor, Occurrence
-from punctual.occurrences.planning.cursors import JOB_COLUMNS, SeenJob, build_job, job_columns
+from punctual.occurrences.planning.cursors import CONFIG, JOB_COLUMNS, SeenJob, build_job, job_columns
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
 
 # First the columns of Due, which end with the first columns of its job; then the others of the job; then
 # those of a task.
 DUE = slice(len(Due._fields))
 JOB = slice(Due._fields.index("job"), Due._fields.index("job") + len(JOB_COLUMNS))
-JOB_CONFIG = JOB.start + JOB_COLUMNS.index("config")
+JOB_CONFIG = JOB.start + CONFIG
 COLUMNS = (
     *candidates.COLUMNS,
     *job_columns("job__")[DUE.stop - JOB.start :],
@@ -63,7 +63,7 @@ class Selection:
     def seen_jobs(self) -> dict[str, SeenJob]:
         """The jobs as planning needs them."""
         return {
-            job: SeenJob(build_job(job, row), self.cursors[job].planned_until, self.cursors[job].plan_at)
+            job: SeenJob(*self.cursors[job][:2], build_job(job, row), row[CONFIG])
             for job, row in self.jobs.items()
         }
 

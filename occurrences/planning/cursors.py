@@ -31,6 +31,7 @@ JOB_COLUMNS = (
 )
 CURSOR_COLUMNS = ("planned_until", "plan_at", "settled_until", "starts", "problem")
 JOB_FIELDS = ("id", *JOB_COLUMNS)
+CONFIG = JOB_COLUMNS.index("config")
 
 
 @dataclass(slots=True)
@@ -44,14 +45,12 @@ class PlanCursor:
     starts: int
     problem: str
     job: Job
+    config: str  # the stored text of the job's configuration
 
 
 def cursor_of(row: Cursor) -> PlanCursor:
-    return _plan_cursor(row.job, *(getattr(row, name) for name in CURSOR_COLUMNS))
-
-
-def _plan_cursor(job: Job, *columns: Any) -> PlanCursor:
-    return PlanCursor(*(job.id, *columns, job))
+    columns: Any = (getattr(row, name) for name in CURSOR_COLUMNS)
+    return PlanCursor(*(row.job_id, *columns, row.job, json.dumps(row.job.config)))
 
 
 class SeenJob(NamedTuple):
@@ -61,9 +60,10 @@ class SeenJob(NamedTuple):
     planning: as long as the cursor has not moved, the job is as it was read.
     """
 
-    job: Job
     planned_until: datetime | None
     plan_at: datetime | None
+    job: Job
+    config: str
 
 
 def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -> list[PlanCursor]:
@@ -74,16 +74,15 @@ def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -
     """
     rows = due.order_by("plan_at", "job_id").select_for_update(skip_locked=True, no_key=True)
     locked = list(rows.values_list(IdText("job_id"), *CURSOR_COLUMNS)[:limit])
-    jobs = {row[0]: seen[row[0]].job for row in locked if row[0] in seen and seen[row[0]][1:] == row[1:3]}
-    jobs |= _read_jobs([row[0] for row in locked if row[0] not in jobs])
-    return [_plan_cursor(jobs[row[0]], *row[1:]) for row in locked]
+    jobs = {row[0]: seen[row[0]][2:] for row in locked if row[0] in seen and seen[row[0]][:2] == row[1:3]}
+    if unseen := [row[0] for row in locked if row[0] not in jobs]:
+        jobs |= _read_jobs(unseen)
+    return [PlanCursor(*(jobs[row[0]][0].id, *row[1:], *jobs[row[0]])) for row in locked]
 
 
-def _read_jobs(ids: Collection[str]) -> dict[str, Job]:
-    if not ids:
-        return {}
-    rows = Job.objects.filter(id__any=Ids(ids)).order_by()
-    return {row[0]: build_job(row[0], row[1:]) for row in rows.values_list(IdText("id"), *job_columns())}
+def _read_jobs(ids: Collection[str]) -> dict[str, tuple[Job, str]]:
+    rows = Job.objects.filter(id__any=Ids(ids)).order_by().values_list(IdText("id"), *job_columns())
+    return {id_: (build_job(id_, row), row[CONFIG]) for id_, *row in rows}
 
 
 def job_columns(path: str = "") -> list[Any]:

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, Q
 
-from punctual.jobs.config.cascade import Config, job_config
+from punctual.jobs.config.cascade import Config, stored_config
 from punctual.jobs.events import Event, emit
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
@@ -149,7 +149,7 @@ def _advance(
         return []
     start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
     try:
-        config = job_config(job)
+        config = stored_config(cursor.config)
         schedule = schedule_of(job, config)
         if starts_left(schedule, cursor.starts) == 0:
             return []
