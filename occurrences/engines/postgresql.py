@@ -7,7 +7,7 @@ one array: 25 ms. The rows in the table are the same.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
@@ -137,7 +137,8 @@ def _insert(model: type[Model], rows: Sequence[Row]) -> int:
     varying: dict[str, tuple[str, str]] = {}  # type and array by column
     named = set().union(*rows)
     for field, name, type_name in _columns_of(model):
-        values = _values(rows, field, named)
+        default = field.get_default()
+        values = [row.get(field.attname, default) for row in rows] if field.attname in named else [default]
         if varying and values.count(values[0]) == len(values):
             columns.append(f"%s::{type_name}")
             constants.append(field.get_db_prep_save(values[0], connection))
@@ -160,13 +161,6 @@ def update_rows(model: type[Model], rows: Sequence[Any], *columns: str) -> None:
     statement = sql.update_by_key(model._meta.db_table, names[0], names[1:], sql.source_of(names, types))
     values = ([getattr(row, attribute) for row in rows] for attribute in attributes)
     sql.execute(statement, list(map(_column, values, types)))
-
-
-def _values(rows: Sequence[Row], field: Any, named: Set[str]) -> list[Any]:
-    default = field.get_default()
-    if field.attname not in named:
-        return [default]
-    return [row.get(field.attname, default) for row in rows]
 
 
 # -- parameters and rows ----------------------------------------------------------------------------------
