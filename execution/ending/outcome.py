@@ -1,7 +1,7 @@
 """Decide what becomes of a run from the result of its attempt and its retry policy. Pure."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
@@ -33,6 +33,7 @@ class Result:
     traceback: str = ""
     delay: timedelta | None = None
     log: str = ""
+    exception: Exception | None = field(default=None, compare=False, repr=False)  # if others may see it
 
 
 @dataclass(frozen=True)

@@ -3,38 +3,36 @@
 No exception that the function raises leaves this module.
 """
 
-import asyncio
 import inspect
 import logging
 import os
-import traceback
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache, partial
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
-from celery.exceptions import SoftTimeLimitExceeded
 
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.supervision.board import Slot
 from punctual.execution.supervision.channel import SlotChannel, store_progress
 from punctual.execution.worker.claim import Claim
 from punctual.execution.worker.event_loop import run_to_end
+from punctual.execution.worker.failure import result_of_error, storable_text
 from punctual.execution.worker.log_tail import LogLines, current_lines
+from punctual.execution.worker.process_state import restore_process
 from punctual.jobs.config.bounded_duration import duration
 from punctual.jobs.context import Channel, Context, PreviousRun
 from punctual.jobs.declaration.registry import TaskFunction
-from punctual.jobs.errors import Cancel, HandBack, NonRetryable, RetryAfter, Snooze
 from punctual.jobs.events import IdsAdapter
 from punctual.jobs.ids import format_id
-from punctual.jobs.redaction import redact_text
 from punctual.occurrences.engines.contract import ClaimedRun
 from punctual.occurrences.models import TaskRun
 
-MAX_ERROR_LENGTH = 2_000
-MAX_TRACEBACK_LENGTH = 20_000
+NOT_CALLED = (GeneratorType, AsyncGeneratorType)  # the body of such a function has not run
 
 
 def build_context(claim: Claim, channel: Channel) -> Context:
@@ -127,69 +125,38 @@ def perform(claim: Claim, function: TaskFunction | None, slot: Slot) -> Result:
         current_lines.reset(outer)
     if channel.progress is not None:
         store_progress(channel.progress, run=run, occurrence=occurrence, token=claim.token)
-    return replace(result, log=_storable(lines.text())) if lines.lines else result
+    return replace(result, log=storable_text(lines.text())) if lines.lines else result
 
 
 def _call_function(function: Callable[..., Any], claim: Claim, channel: SlotChannel) -> Result:
+    pid, recursion_limit = os.getpid(), sys.getrecursionlimit()
     try:
         try:
             value = function(build_context(claim, channel))
             # Look at the value, not at the function: a plain decorator may hide an async function.
             if inspect.isawaitable(value):
                 run_to_end(value)
+            elif isinstance(value, NOT_CALLED):
+                raise TypeError("it returned a generator, whose body did not run")  # noqa: TRY301 - as if it raised
+            result = Result(Ending.SUCCESS)
+        except BaseException as error:
+            sys.setrecursionlimit(recursion_limit)  # the function may have left us hardly any
+            if terminate_handler_fired() and not isinstance(error, Exception):
+                raise  # not raised by the task: this process is being terminated
+            # Still within the time limit: describing an error calls its code.
+            result = result_of_error(error)
         finally:
+            if os.getpid() != pid:
+                os._exit(0)  # a child that the function has forked: its parent reports
             # Inside the outer try block: an interruption at this point must still become an ending.
+            sys.setrecursionlimit(recursion_limit)
+            restore_process()
             channel.slot.returned()
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a task may raise anything
+    except Exception as error:  # noqa: BLE001 - interrupted while its error was described
         return result_of_error(error)
-    except SystemExit as error:
-        if terminate_handler_fired():
-            raise  # not raised by the task: this process is being terminated
-        return result_of_error(error)
-    return Result(Ending.SUCCESS)
+    return result
 
 
 @lru_cache(maxsize=1024)  # most timeouts are the same
 def _seconds(timeout: str) -> float:
     return duration(timeout).total_seconds()
-
-
-def result_of_error(error: BaseException) -> Result:  # noqa: PLR0911 - a table
-    match error:
-        case Cancel():
-            return Result(Ending.CANCELED, error=_text(error))
-        case Snooze():
-            return Result(Ending.SNOOZED, delay=error.delay)
-        case HandBack():
-            return Result(Ending.RELEASED, error=_text(error))
-        case RetryAfter():
-            return _failure(Ending.FAILED, error, error.delay)
-        case NonRetryable():
-            return _failure(Ending.FATAL, error)
-        case SoftTimeLimitExceeded():
-            return replace(_failure(Ending.TIMEOUT, error), error="it took longer than its task_timeout")
-    return _failure(Ending.FAILED, error)
-
-
-def _failure(ending: Ending, error: BaseException, delay: Any = None) -> Result:
-    trace = "".join(traceback.format_exception(error))
-    return Result(
-        ending,
-        error_type=type(error).__qualname__[:200],
-        error=_text(error),
-        traceback=_storable(trace)[-MAX_TRACEBACK_LENGTH:],
-        delay=delay,
-    )
-
-
-def _text(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - __str__ of an error is user code
-        text = f"<unprintable {type(error).__qualname__}>"
-    return _storable(text)[:MAX_ERROR_LENGTH]
-
-
-def _storable(text: str) -> str:
-    """Redact secrets, and escape NUL and lone surrogates, which a database refuses."""
-    return redact_text(text).replace("\0", "\\x00").encode(errors="backslashreplace").decode()

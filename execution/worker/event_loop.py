@@ -33,15 +33,24 @@ def run_to_end(awaitable: Awaitable[Any]) -> Any:
     finally:
         if reachable:
             interruption.loop = interruption.task = None
+        if not task.done():
+            _own.loop = None  # the coroutine has stopped the loop: the next one must not go on with its rest
 
 
 def _loop() -> asyncio.AbstractEventLoop:
     loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
     if loop is None or loop.is_closed() or _own.pid != os.getpid():
         # A loop inherited by a fork would share its selector with the parent.
-        loop = _own.loop = asyncio.new_event_loop()
+        loop = _own.loop = _new_loop()
         _own.pid = os.getpid()
     return loop
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.new_event_loop()
+    except Exception:  # noqa: BLE001 - a function has set an event loop policy of its own, which fails
+        return asyncio.SelectorEventLoop()
 
 
 async def _as_coroutine(awaitable: Awaitable[Any]) -> Any:

@@ -19,6 +19,7 @@ from punctual.execution.supervision.presence import WorkerPresence, sign_out
 from punctual.execution.supervision.supervisor import Supervisor
 from punctual.execution.worker import log_tail
 from punctual.execution.worker.connection import close_own_connection, own_connection
+from punctual.execution.worker.process_state import save_process
 from punctual.jobs.clock import database_now
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event as Events
@@ -97,6 +98,7 @@ def start_supervisor(sender: Any = None, **_: Any) -> None:
 
 def prepare_process(**_: Any) -> None:
     interrupt.install()
+    signals.task_prerun.connect(save_process)
     if board.supervisor != os.getppid():
         # Spawned, not forked: the worker does not share this memory, so this process supervises itself.
         start_supervisor()

@@ -24,9 +24,10 @@ from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import FencedError, end_runs, report, take_next_steps
 from punctual.execution.ending.settle import Settled, settle
 from punctual.execution.supervision.board import Slot, board
-from punctual.execution.worker.attempt import perform, result_of_error
+from punctual.execution.worker.attempt import perform
 from punctual.execution.worker.claim import Claim, ClaimedBundle, Stopwatch, claim, report_of_claim
 from punctual.execution.worker.connection import own_connection, user_code
+from punctual.execution.worker.failure import result_of_error
 from punctual.jobs.clock import Clock, steady_now
 from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.events import Event, emit

@@ -55,9 +55,11 @@ def _steps(job: Job, tasks: dict[str, Any]) -> list[Task]:
     steps: list[Task] = []
     for function, count_or_config in tasks.items():
         for number in range(count_or_config if isinstance(count_or_config, int) else 1):
-            columns = {"function": f"{BEHAVIOURS}.jobs.{function}", "position": len(steps)}
+            name = function if "." in function else f"{BEHAVIOURS}.jobs.{function}"
+            columns = {"function": name, "position": len(steps)}
             config = count_or_config if isinstance(count_or_config, dict) else {}
-            steps.append(a_task(job, f"{function}-{number}", config=config, **columns))
+            step = f"{function.rpartition('.')[2]}-{number}"
+            steps.append(a_task(job, step, config=config, **columns))
     return steps
 
 

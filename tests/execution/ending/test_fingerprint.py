@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from punctual.execution.ending.fingerprint import LENGTH, fingerprint, normalize_message
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.worker.attempt import result_of_error
+from punctual.execution.worker.failure import result_of_error
 
 pytestmark = pytest.mark.req("TSK-6")
 

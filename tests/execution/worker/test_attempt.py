@@ -11,14 +11,9 @@ from celery.exceptions import SoftTimeLimitExceeded
 from punctual import Cancel, Context, HandBack, NonRetryable, RetryAfter, Snooze
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.supervision.board import board
-from punctual.execution.worker.attempt import (
-    MAX_ERROR_LENGTH,
-    MAX_TRACEBACK_LENGTH,
-    build_context,
-    perform,
-    result_of_error,
-)
+from punctual.execution.worker.attempt import build_context, perform
 from punctual.execution.worker.claim import LEASE, Claim
+from punctual.execution.worker.failure import MAX_ERROR_LENGTH, MAX_TRACEBACK_LENGTH, result_of_error
 from punctual.jobs.context import DetachedChannel
 from punctual.jobs.declaration.registry import Registry, TaskFunction, registry
 from punctual.jobs.ids import attempt_id
