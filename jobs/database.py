@@ -1,4 +1,4 @@
-"""Raw SQL of this room, for what each database needs: its clock, triggers on jobs, rules as a function.
+"""Raw SQL of this room, for what each database needs: its clock, triggers on jobs and tasks, rules.
 
 With the triggers the next tick plans a job anew after any edit, raw SQL included (OCC-8). They are not in a
 migration because SQLite drops a table's triggers whenever Django rebuilds the table; they are installed again
@@ -21,8 +21,9 @@ EPOCH = "1970-01-01 00:00:00"  # in the past on every clock: due at once
 POSTGRESQL = """
 CREATE OR REPLACE FUNCTION punctual_job_stamped() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  -- An edit that does not set updated_at (raw SQL) happens now.
-  IF NEW.updated_at = OLD.updated_at THEN NEW.updated_at := clock_timestamp(); END IF;
+  -- An edit that does not set updated_at (raw SQL) happens now. Other metadata plan no other instants.
+  IF NEW.updated_at = OLD.updated_at AND ({planned}) THEN NEW.updated_at := clock_timestamp(); END IF;
+  IF NEW.version = OLD.version THEN NEW.version := OLD.version + 1; END IF;
   RETURN NEW;
 END $$;
 CREATE OR REPLACE FUNCTION punctual_job_edited() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -31,6 +32,14 @@ BEGIN
   VALUES (NEW.id, NEW.created_at, NULL, '{epoch}+00', '', 0)
   ON CONFLICT (job_id) DO UPDATE SET planned_until = NULL, plan_at = '{epoch}+00';
   PERFORM pg_notify('{channel}', '');
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION punctual_task_edited() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE punctual_cursor SET planned_until = NULL, plan_at = '{epoch}+00'
+  WHERE job_id = COALESCE(NEW.job_id, OLD.job_id)
+    AND (planned_until IS NOT NULL OR plan_at IS DISTINCT FROM '{epoch}+00');
+  IF FOUND THEN PERFORM pg_notify('{channel}', ''); END IF;
   RETURN NULL;
 END $$;
 CREATE OR REPLACE FUNCTION punctual_called() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -44,6 +53,10 @@ CREATE OR REPLACE TRIGGER punctual_job_edited AFTER UPDATE ON punctual_job
   FOR EACH ROW WHEN ({changed}) EXECUTE FUNCTION punctual_job_edited();
 CREATE OR REPLACE TRIGGER punctual_job_added AFTER INSERT ON punctual_job
   FOR EACH ROW EXECUTE FUNCTION punctual_job_edited();
+CREATE OR REPLACE TRIGGER punctual_task_edited AFTER UPDATE ON punctual_task
+  FOR EACH ROW WHEN ({task_changed}) EXECUTE FUNCTION punctual_task_edited();
+CREATE OR REPLACE TRIGGER punctual_task_added AFTER INSERT OR DELETE ON punctual_task
+  FOR EACH ROW EXECUTE FUNCTION punctual_task_edited();
 -- Rows of a schedule are planned by a beat, ahead of time; all other new rows are due now.
 CREATE OR REPLACE TRIGGER punctual_occurrence_called AFTER INSERT ON punctual_occurrence
   FOR EACH ROW WHEN (NEW.cause <> 'schedule') EXECUTE FUNCTION punctual_called();
@@ -52,11 +65,15 @@ CREATE OR REPLACE TRIGGER punctual_occurrence_called AFTER INSERT ON punctual_oc
 SQLITE = (
     "DROP TRIGGER IF EXISTS punctual_job_edited",
     "DROP TRIGGER IF EXISTS punctual_job_added",
+    "DROP TRIGGER IF EXISTS punctual_task_edited",
+    "DROP TRIGGER IF EXISTS punctual_task_added",
+    "DROP TRIGGER IF EXISTS punctual_task_deleted",
     """
     CREATE TRIGGER punctual_job_edited AFTER UPDATE ON punctual_job WHEN {changed}
     BEGIN
       UPDATE punctual_job SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now')
-        WHERE id = NEW.id AND NEW.updated_at IS OLD.updated_at;
+        WHERE id = NEW.id AND NEW.updated_at IS OLD.updated_at AND ({planned});
+      UPDATE punctual_job SET version = OLD.version + 1 WHERE id = NEW.id AND NEW.version = OLD.version;
       UPDATE punctual_cursor SET planned_until = NULL, plan_at = '{epoch}' WHERE job_id = NEW.id;
     END
     """,
@@ -68,10 +85,31 @@ SQLITE = (
       VALUES (NEW.id, NEW.created_at, NULL, '{epoch}', '', 0);
     END
     """,
+    """
+    CREATE TRIGGER punctual_task_edited AFTER UPDATE ON punctual_task WHEN {task_changed}
+    BEGIN
+      UPDATE punctual_cursor SET planned_until = NULL, plan_at = '{epoch}' WHERE job_id = NEW.job_id;
+    END
+    """,
+    """
+    CREATE TRIGGER punctual_task_added AFTER INSERT ON punctual_task
+    BEGIN
+      UPDATE punctual_cursor SET planned_until = NULL, plan_at = '{epoch}' WHERE job_id = NEW.job_id;
+    END
+    """,
+    """
+    CREATE TRIGGER punctual_task_deleted AFTER DELETE ON punctual_task
+    BEGIN
+      UPDATE punctual_cursor SET planned_until = NULL, plan_at = '{epoch}' WHERE job_id = OLD.job_id;
+    END
+    """,
 )
 
 # The columns a plan depends on. Not `paused_at`: a paused job is planned, and skipped when due.
 COLUMNS = ("schedule", "config", "enabled", "removed_at")
+# The columns of a version: planning writes the version that an edit by raw SQL left out (JOB-5).
+JOB_COLUMNS = (*COLUMNS, "metadata")
+TASK_COLUMNS = ("name", "function", "position", "config", "retired_at")
 
 
 def is_postgresql(connection: Any) -> bool:
@@ -90,7 +128,7 @@ def install_triggers(*, using: str = "default", **_kwargs: Any) -> None:
     """Receiver of post_migrate; safe to repeat."""
     connection = connections[using]
     tables = connection.introspection.table_names()
-    if not {"punctual_job", "punctual_cursor", "punctual_occurrence"} <= set(tables):
+    if not {"punctual_job", "punctual_task", "punctual_cursor", "punctual_occurrence"} <= set(tables):
         return
     with connection.cursor() as cursor:
         for statement in _trigger_statements(postgresql=is_postgresql(connection)):
@@ -99,9 +137,13 @@ def install_triggers(*, using: str = "default", **_kwargs: Any) -> None:
 
 def _trigger_statements(*, postgresql: bool) -> list[str]:
     differs = "IS DISTINCT FROM" if postgresql else "IS NOT"
-    changed = " OR ".join(f"OLD.{column} {differs} NEW.{column}" for column in COLUMNS)
+    planned, changed, task_changed = (
+        " OR ".join(f"OLD.{column} {differs} NEW.{column}" for column in columns)
+        for columns in (COLUMNS, JOB_COLUMNS, TASK_COLUMNS)
+    )
+    values = {"planned": planned, "changed": changed, "task_changed": task_changed}
     templates = (POSTGRESQL,) if postgresql else SQLITE
-    return [template.format(epoch=EPOCH, changed=changed, channel=CHANNEL) for template in templates]
+    return [template.format(epoch=EPOCH, channel=CHANNEL, **values) for template in templates]
 
 
 def create_rules_function(

@@ -27,7 +27,7 @@ class TaskDefinition:
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "function": self.function, "config": dict(self.config)}
+        return {"name": self.name, "function": self.function, "config": _as_json(self.config)}
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Definition:
         return {
             "name": self.name,
             "schedule": self.schedule,
-            "config": dict(self.config),
-            "metadata": dict(self.metadata),
+            "config": _as_json(self.config),
+            "metadata": _as_json(self.metadata),
             "tasks": [task.to_json() for task in self.tasks],
         } | ({} if self.enabled is None else {"enabled": self.enabled})
 
@@ -64,6 +64,11 @@ class Definition:
             tasks=validate_tasks(_tasks(fields.get("tasks"), owner=name), owner=name),
             enabled=_enabled(fields.get("enabled"), owner=name),
         )
+
+
+def _as_json(value: object) -> object:
+    """A mapping as a dictionary of its own; raw SQL can store any JSON instead."""
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def validate_name(kind: str, name: object, *, owner: str = "") -> str:

@@ -11,5 +11,6 @@ constant number of statements.
 
 - `definitions`: store, restore and remove definitions.
 - `rows`: lock, read and write the rows of jobs, tasks and versions.
+- `raw_edits`: write the versions that edits by raw SQL left out.
 - `update_policy`: what happens to occurrences that are already planned when a job changes.
 """

@@ -13,6 +13,7 @@ from punctual.jobs.ids import job_id
 from punctual.jobs.ledger_interface import connected_ledger
 from punctual.jobs.models import Job, JobVersion, Origin
 from punctual.jobs.store import rows
+from punctual.jobs.store.raw_edits import record_raw_edits
 from punctual.jobs.store.update_policy import IMMEDIATE, UpdatePolicy
 
 # Origins whose jobs only their owner may change, and what to tell others.
@@ -96,6 +97,7 @@ def _remove_batch(jobs: Sequence[UUID], change: Change) -> list[str]:
     locked = rows.lock_jobs(Job.objects.registered().filter(id__in=jobs, origin=change.origin))
     if not locked:
         return []
+    record_raw_edits(locked.values(), now=change.now)
     before = rows.read_definitions(locked, rows.read_tasks(locked))
     after = {id_: rows.as_removed(definition) for id_, definition in before.items()}
     ledger, ids = connected_ledger(), list(locked)
@@ -124,6 +126,8 @@ def _store_batch(batch: Sequence[Definition], change: Change, expected: Mapping[
     changed = [id_ for id_, job in jobs.items() if _differs(job, before[id_], after[id_], change)]
     written = {id_: after[id_] for id_ in (*new, *changed)}
     if changed:
+        rows.lock_tasks(changed)
+        record_raw_edits([jobs[id_] for id_ in changed], now=change.now)
         connected_ledger().plan_jobs(changed, now=change.now)
     previous = {id_: rows.as_removed(before[id_]) if jobs[id_].removed else before[id_] for id_ in changed}
     rows.update_jobs([rows.apply_definition(jobs[id_], after[id_], change) for id_ in changed])

@@ -46,6 +46,12 @@ def read_tasks(jobs: Iterable[UUID]) -> dict[UUID, list[Task]]:
     return tasks
 
 
+def lock_tasks(jobs: Iterable[UUID]) -> None:
+    """Lock tasks before the cursors of their jobs, in the order in which an edit by raw SQL locks them."""
+    tasks = Task.objects.filter(job__in=list(jobs)).order_by("id")
+    list(tasks.select_for_update(no_key=True).values_list("id"))
+
+
 def read_definitions(jobs: Mapping[UUID, Job], tasks: Mapping[UUID, list[Task]]) -> dict[UUID, Definition]:
     return {id_: definition_of(job, tasks.get(id_, ())) for id_, job in jobs.items()}
 

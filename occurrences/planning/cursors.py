@@ -24,6 +24,7 @@ JOB_COLUMNS = (
     "paused_at",
     "removed_at",
     "config",
+    "metadata",
     "origin",
     "version",
     "created_at",
@@ -32,6 +33,7 @@ JOB_COLUMNS = (
 CURSOR_COLUMNS = ("planned_until", "plan_at", "settled_until", "starts", "problem")
 JOB_FIELDS = ("id", *JOB_COLUMNS)
 CONFIG = JOB_COLUMNS.index("config")
+JSON_COLUMNS = ("config", "metadata")
 
 
 @dataclass(slots=True)
@@ -86,9 +88,10 @@ def _read_jobs(ids: Collection[str]) -> dict[str, tuple[Job, str]]:
 
 
 def job_columns(path: str = "") -> list[Any]:
-    """JOB_COLUMNS for a query from which `path` leads to the job; the configuration as the stored text."""
+    """JOB_COLUMNS for a query from which `path` leads to the job; JSON as the stored text."""
     return [
-        Cast(f"{path}{name}", TextField()) if name == "config" else f"{path}{name}" for name in JOB_COLUMNS
+        Cast(f"{path}{name}", TextField()) if name in JSON_COLUMNS else f"{path}{name}"
+        for name in JOB_COLUMNS
     ]
 
 
@@ -96,8 +99,9 @@ def build_job(id_: str, row: Sequence[Any]) -> Job:
     """A job from its id and `job_columns`."""
     ordered, in_order = _model_order()
     job = Job.from_db(DEFAULT_DB_ALIAS, ordered, in_order((UUID(id_), *row)))
-    text: Any = job.config
-    job.config = {} if text == "{}" else json.loads(text)
+    for name in JSON_COLUMNS:
+        text = getattr(job, name)
+        setattr(job, name, {} if text == "{}" else json.loads(text))
     return job
 
 

@@ -19,6 +19,7 @@ from punctual.jobs.config.cascade import Config, stored_config
 from punctual.jobs.events import Event, emit
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
+from punctual.jobs.store.raw_edits import record_raw_edits
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.capacity import starts_left
 from punctual.occurrences.engines.contract import Row
@@ -80,7 +81,10 @@ def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
 
 
 def _plan(cursors: list[PlanCursor], now: datetime, *, closing: bool = False) -> Planned:
-    edited = [cursor for cursor in cursors if cursor.planned_until is None]
+    if edited := [cursor for cursor in cursors if cursor.planned_until is None]:
+        busy = record_raw_edits([cursor.job for cursor in edited], now=now)
+        cursors = [cursor for cursor in cursors if cursor.job_id not in busy]  # still due: the next tick
+        edited = [cursor for cursor in edited if cursor.job_id not in busy]
     moved = _delete_outdated(edited) if edited else {}
     behind = [
         cursor for cursor in cursors if (cursor.planned_until or cursor.settled_until) < now - FAR_BEHIND
@@ -113,6 +117,8 @@ def _delete_outdated(edited: Collection[PlanCursor]) -> Mapping[UUID, Starts]:
     occurrence, so that one stays.
     """
     outdated = Q(state=OccurrenceState.PENDING, cause=Cause.SCHEDULE, scheduled_for__gt=F("job__updated_at"))
+    # After an edit of a task, planning continues from here.
+    outdated &= Q(scheduled_for__gt=F("job__cursor__settled_until"))
     moved = moved_rows([cursor.job_id for cursor in edited]).filter(outdated)
     starts = read_moved(moved)
     waiting = [

@@ -2,7 +2,7 @@
 
 A definition owes its instants while it was current and enabled: after the moment it was stored, up to and
 including the moment the next one was stored. A graceful edit counts from the instant it kept. An edit by raw
-SQL leaves no version; its moment is known only for the last such edit.
+SQL becomes a version when its job is planned; the moment is known only for the last such edit before that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,11 @@ from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job, JobVersion
+from punctual.jobs.store.raw_edits import AUTHOR as RAW_SQL
 from punctual.schedules import FixedDelay, Schedule, ScheduleError
 
 MICROSECOND = timedelta(microseconds=1)
+PLANNED_FIELDS = ("schedule", "config", "enabled")
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,12 @@ def _segment(job: Job, row: JobVersion, following: JobVersion | None, until: dat
 
 
 def _unbroken(row: JobVersion, following: JobVersion | None) -> bool:
-    """False when the next change found another definition than this one: an edit by raw SQL came between."""
-    return following is None or following.before == row.after
+    """False when an edit by raw SQL ended the version: how far it was planned by then is not known."""
+    if following is None:
+        return True
+    if following.author != RAW_SQL:
+        return bool(following.before == row.after)
+    return all(row.after.get(name) == following.after.get(name) for name in PLANNED_FIELDS)
 
 
 def _schedule(job: Job, definition: Definition) -> Schedule | None:

@@ -12,12 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from punctual.beat import tick
 from punctual.beat.tick import MAX_SLEEP, Ticked, sleep_for
 from punctual.jobs.models import Job, Task
+from punctual.jobs.store.raw_edits import record_raw_edits
 from punctual.occurrences.models import Cursor, Occurrence, Pool, TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
 from punctual.recovery.pruning import prune_step
 from tests.execution.conftest import NOW, redis_down
 from tests.harness import Harness
-from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, saved
+from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, mark_planned, saved
 
 S, R = OccurrenceState, RunState
 SECOND = timedelta(seconds=1)
@@ -30,9 +31,9 @@ def empty_queue(queue: Harness) -> Harness:
 
 
 @pytest.fixture
-def planned(job: Job) -> Job:
+def planned(job: Job, task: Task) -> Job:
     """A job that needs no planning for an hour."""
-    Cursor.objects.update(plan_at=NOW + timedelta(hours=1), planned_until=NOW + timedelta(hours=1))
+    mark_planned(NOW, plan_at=NOW + timedelta(hours=1), planned_until=NOW + timedelta(hours=1))
     return job
 
 
@@ -226,7 +227,6 @@ def purge_queue() -> None:
 def make_due(count: int) -> None:
     """`count` jobs with one task, each with an occurrence due now and the next one not planned."""
     jobs = make_jobs(count, plan_at=NOW)
-    Task.objects.bulk_create(a_task(job) for job in jobs)
     Occurrence.objects.bulk_create(an_occurrence(job, NOW) for job in jobs)
 
 
@@ -234,6 +234,8 @@ def make_jobs(count: int, *, plan_at: datetime) -> list[Job]:
     existing = Job.objects.count()
     jobs = [a_job(f"job {existing + number}", NOW - timedelta(days=1)) for number in range(count)]
     Job.objects.bulk_create(jobs)
+    Task.objects.bulk_create(a_task(job) for job in jobs)
+    record_raw_edits(jobs, now=NOW)
     new = Cursor.objects.filter(planned_until=None)
     new.update(planned_until=plan_at, settled_until=plan_at, plan_at=plan_at)
     return jobs

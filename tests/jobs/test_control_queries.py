@@ -82,7 +82,11 @@ def test_stop_deletes_planned_occurrences_start_plans_again_and_both_are_version
     assert not punctual.start("nightly"), "it was enabled"
     assert Occurrence.objects.filter(id__in=planned, state="pending").count() == len(planned)
     versions = JobVersion.objects.order_by("number").values_list("number", "author", "reason")
-    assert list(versions) == [(2, "maria", "stopped"), (3, "maria", "started")]
+    assert list(versions) == [
+        (1, "sql", "inserted by raw SQL"),
+        (2, "maria", "stopped"),
+        (3, "maria", "started"),
+    ]
 
 
 def test_an_unknown_choice_for_the_backlog_is_refused_and_the_job_stays_paused(job: Job) -> None:

@@ -49,6 +49,7 @@ def test_jobs_inserted_in_bulk_get_cursors() -> None:
         {"config": {"mode": "parallel"}},
         {"enabled": False},
         {"removed_at": NOW},
+        {"metadata": {"team": "data"}},
     ],
 )
 def test_an_edit_of_a_column_that_plans_depend_on_makes_the_job_due(
@@ -63,7 +64,6 @@ def test_an_edit_of_a_column_that_plans_depend_on_makes_the_job_due(
     "change",
     [
         {"paused_at": NOW},
-        {"metadata": {"team": "data"}},
         {"version": 9},
         {"origin": "admin"},
         {"updated_at": NOW + timedelta(days=1)},

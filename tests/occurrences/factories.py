@@ -11,10 +11,11 @@ from punctual.jobs.config.cascade import merge_layers
 from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.ids import attempt_id, job_id, occurrence_id, run_id, task_id
 from punctual.jobs.models import Job, Task
+from punctual.jobs.store.raw_edits import record_raw_edits
 from punctual.occurrences.admission.candidates import COLUMNS, Due
 from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.engines.contract import ClaimedRun, OccurrenceFacts, RunEnd, RunFacts
-from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.models import Attempt, Cursor, Occurrence, TaskRun
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,
@@ -188,6 +189,12 @@ def start_occurrence(job: Job, at: datetime, *tasks: Task, **config: Any) -> tup
     for run in runs:
         saved(an_attempt(run))
     return occurrence, runs
+
+
+def mark_planned(now: datetime, **columns: Any) -> None:
+    """Write the versions of all jobs, as planning does, and set columns of their cursors."""
+    record_raw_edits(Job.objects.all(), now=now)
+    Cursor.objects.update(**columns)
 
 
 def columns_of(model: type[Occurrence] | type[TaskRun] | type[Attempt], id_: UUID) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from punctual.jobs.models import Job, Task
 from punctual.occurrences import outbox
 from punctual.occurrences.admission.firing import Fired, fire_due
 from punctual.occurrences.admission.waiting import admit_waiting
-from punctual.occurrences.models import Cursor, Occurrence, Pool, TaskRun
+from punctual.occurrences.models import Occurrence, Pool, TaskRun
 from punctual.occurrences.planning.materialize import plan_due
 from punctual.occurrences.states import OccurrenceState
-from tests.occurrences.factories import a_job, a_task, an_occurrence, saved
+from tests.occurrences.factories import a_job, a_task, an_occurrence, mark_planned, saved
 
 pytestmark = pytest.mark.django_db
 
@@ -31,12 +31,12 @@ def make(name: str = "job", tasks: int = 1, **columns: Any) -> Job:
 
 def fire(now: datetime, **options: Any) -> Fired:
     """Fire with all jobs planned, so that only due rows need work."""
-    mark_planned()
+    plan_all()
     return fire_due(now, **options)
 
 
-def mark_planned() -> None:
-    Cursor.objects.update(planned_until=NOW, plan_at=NOW + timedelta(hours=1))
+def plan_all() -> None:
+    mark_planned(NOW, planned_until=NOW, plan_at=NOW + timedelta(hours=1))
 
 
 def states(job: str = "job") -> list[str]:
@@ -212,7 +212,7 @@ def test_the_number_of_statements_does_not_depend_on_what_is_due() -> None:
     for size in (1, 20):  # SQLite splits longer lists of values
         for number in range(size):
             saved(an_occurrence(make(f"job-{size}-{number}", tasks=2), NOW))
-        mark_planned()
+        plan_all()
         with CaptureQueriesContext(connection) as queries:
             assert fire_due(NOW).fired == size
         costs.append(len(queries))
@@ -221,8 +221,8 @@ def test_the_number_of_statements_does_not_depend_on_what_is_due() -> None:
 
 @pytest.mark.req("OCC-8")
 def test_rows_of_an_edited_job_wait_until_it_is_planned_anew() -> None:
-    saved(an_occurrence(make(), NOW))
-    mark_planned()
+    saved(an_occurrence(make(created_at=NOW - SECOND), NOW))
+    plan_all()
     Job.objects.update(schedule="30 * * * *", updated_at=NOW - SECOND)
     assert fire_due(NOW) == Fired(contended=1)
     plan_due(NOW)

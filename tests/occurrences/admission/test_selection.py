@@ -47,6 +47,7 @@ def ledger() -> list[Job]:
     Task.objects.filter(job=broken).update(config={"queue": 7})
     Task.objects.filter(job=odd, position=0).update(retired_at=NOW)
     Job.objects.filter(id=plain.id).update(paused_at=NOW)
+    Cursor.objects.exclude(job=edited).update(planned_until=NOW, plan_at=NOW)
     Cursor.objects.filter(job=edited).update(planned_until=None)
     return [plain, wide, empty, broken, odd]
 
