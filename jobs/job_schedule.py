@@ -52,6 +52,11 @@ def _chronex(
     return schedules.parse(text, reference=created_at, timezone=timezone, trigger_id=name)
 
 
+def reference_of(job: Job) -> datetime:
+    """What intervals and relative instants of the schedule count from."""
+    return job.created_at
+
+
 def upcoming(job: Job, after: datetime, count: int) -> list[datetime]:
     """Return the next instants of the schedule, at most `count`."""
     return list(islice(_instants(schedule_of(job), after), count))

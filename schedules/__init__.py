@@ -19,11 +19,13 @@ Invariants of every kind of schedule:
 | how are starts spread over a window? | `kron` |
 | what happens at a daylight saving change? | `wall_clock` |
 | how is a schedule limited to a start and an end? | `bounds` |
+| what keeps a user's own kind within its contract and its time? | `custom` |
+| what did the author of a wrong text probably mean? | `suggestions` |
 | how is a schedule shown to a person? | `explanation`, `description` (`english`), `findings` (lint) |
 | durations, instants, limits on text, errors | `durations`, `utc`, `text`, `errors` |
 """
 
-from punctual.schedules.bounds import Bounded, bound
+from punctual.schedules.bounds import Bounded, bound, is_within, unbounded
 from punctual.schedules.chronex import (
     Expression,
     Options,
@@ -37,6 +39,7 @@ from punctual.schedules.description import describe
 from punctual.schedules.errors import (
     ChronexError,
     CronCalculationError,
+    CustomScheduleError,
     DecisionError,
     DelayError,
     InvalidCronExpressionError,
@@ -49,7 +52,7 @@ from punctual.schedules.errors import (
     UnknownKindError,
     UnknownZoneError,
 )
-from punctual.schedules.explanation import Explanation, Fire, explain
+from punctual.schedules.explanation import Explanation, Fire, Start, Trigger, explain
 from punctual.schedules.findings import Finding, lint
 from punctual.schedules.kinds import Schedule, kind_names, parse, register
 
@@ -57,6 +60,7 @@ __all__ = [
     "Bounded",
     "ChronexError",
     "CronCalculationError",
+    "CustomScheduleError",
     "DecisionError",
     "DelayError",
     "Explanation",
@@ -73,6 +77,8 @@ __all__ = [
     "Problem",
     "Schedule",
     "ScheduleError",
+    "Start",
+    "Trigger",
     "TriggerDefinition",
     "TriggerDefinitionError",
     "UnknownKindError",
@@ -81,9 +87,11 @@ __all__ = [
     "bound",
     "describe",
     "explain",
+    "is_within",
     "kind_names",
     "lint",
     "parse",
     "register",
+    "unbounded",
     "validate",
 ]

@@ -13,26 +13,31 @@ from datetime import datetime, timedelta, tzinfo
 from punctual.schedules.durations import format_duration, parse_duration
 from punctual.schedules.errors import DelayError
 from punctual.schedules.text import BLANKS, clip, text_problem
-from punctual.schedules.utc import LATEST, iterate, utc
+from punctual.schedules.utc import LATEST, format_bounds, iterate, utc
 
 MIN_DELAY = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class FixedDelay:
-    """One run at a time, and a pause of this length after each."""
+    """One run at a time, and a pause of this length after each; no start before `start` or after `end`."""
 
     delay: timedelta
+    start: datetime | None = None
+    end: datetime | None = None
 
     def next_after(self, instant: datetime, /) -> datetime | None:
-        end = utc(instant)
-        return end + self.delay if self.delay <= LATEST - end else None
+        ended = utc(instant)
+        following = ended + self.delay if self.delay <= LATEST - ended else None
+        if following is not None and self.start is not None:
+            following = max(following, self.start)
+        return None if following is None or (self.end is not None and following > self.end) else following
 
     def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
         return iterate(self.next_after, start, end)
 
     def __str__(self) -> str:
-        return f"delay:{format_duration(self.delay)}"
+        return f"delay:{format_duration(self.delay)}{format_bounds(self.start, self.end)}"
 
 
 def parse(

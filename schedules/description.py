@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import singledispatch
 
 from punctual.schedules import english
 from punctual.schedules.bounds import Bounded
 from punctual.schedules.chronex.expression import CronExpression, EveryExpression, OnceExpression
 from punctual.schedules.chronex.options import Options
+from punctual.schedules.custom import CustomSchedule
 from punctual.schedules.delay import FixedDelay
 from punctual.schedules.iso8601 import Interval, Repeating
-from punctual.schedules.krontab import Krontab
+from punctual.schedules.krontab import Krontab, Policy, Spread
 from punctual.schedules.once import Once
 from punctual.schedules.posix import ZonedPosixCron
 from punctual.schedules.wall_clock.months import MonthDays, WeekDays
@@ -19,12 +21,24 @@ from punctual.schedules.wall_clock.timetable import Timetable
 _MAX_CLOCK_TIMES = 6
 _LONGEST_MONTH = 31
 _INSTANT = "%Y-%m-%d %H:%M:%S UTC"
+_LIKELY = {"uniform": "", "skewEarly": ", more likely early", "skewLate": ", more likely late"}
+_SEEDS = {"stable": "", "daily": ", one draw a day", "weekly": ", one draw a week"}
+_CONCURRENCY = {
+    "allow": "runs may overlap",
+    "forbid": "skipped while the previous run is active",
+    "replace": "cancels the previous run if it is active",
+}
 
 
 @singledispatch
 def describe(schedule: object) -> str:
-    """Describe a schedule; a custom kind is described by its `str()`."""
+    """Describe a schedule; one that is none of this package's is described by its `str()`."""
     return str(schedule)
+
+
+@describe.register
+def _(schedule: CustomSchedule) -> str:
+    return schedule.describe()
 
 
 @describe.register
@@ -58,7 +72,8 @@ def _(schedule: Once) -> str:
 
 @describe.register
 def _(schedule: FixedDelay) -> str:
-    return f"{english.duration_words(schedule.delay)} after the previous run has ended"
+    delay = english.duration_words(schedule.delay)
+    return f"{delay} after the previous run has ended{_bounds(schedule.start, schedule.end)}"
 
 
 @describe.register
@@ -70,18 +85,12 @@ def _(schedule: Repeating) -> str:
 
 @describe.register
 def _(schedule: Krontab) -> str:
-    sentence = describe(schedule.cron)
-    if schedule.spread.window_duration:
-        length = english.duration_words(schedule.spread.window_duration)
-        sentence += f"; spread over {length} {schedule.spread.window_mode} that time"
-    return sentence
+    return describe(schedule.cron) + describe_spread(schedule.spread) + _policy(schedule.policy)
 
 
 @describe.register
 def _(schedule: Bounded) -> str:
-    begin = f" from {schedule.start:{_INSTANT}}" if schedule.start else ""
-    end = f" until {schedule.end:{_INSTANT}}" if schedule.end else ""
-    return f"{describe(schedule.inner)}{begin}{end}"
+    return f"{describe(schedule.inner)}{_bounds(schedule.start, schedule.end)}"
 
 
 def describe_table(table: Timetable) -> str:
@@ -102,13 +111,39 @@ def describe_options(options: Options) -> str:
         text += f"; delayed by up to {english.duration_words(options.jitter)}"
     if options.window:
         text += f"; skipped when more than {english.duration_words(options.window)} late"
-    if options.from_:
-        text += f"; from {options.from_:{_INSTANT}}"
-    if options.until:
-        text += f"; until {options.until:{_INSTANT}}"
+    text += _bounds(options.from_, options.until)
     if options.max:
         text += f"; at most {english.count_noun(options.max, 'start')}"
     return text
+
+
+def describe_spread(spread: Spread) -> str:
+    """Describe how starts are spread around the nominal times, each part after a semicolon."""
+    text = ""
+    if spread.window_duration:
+        text = (
+            f"; spread over {english.duration_words(spread.window_duration)} {spread.window_mode} that time"
+        )
+        text += _LIKELY[spread.distribution.name] + _SEEDS[spread.seed_strategy]
+    if spread.constraints.only:
+        text += f"; only at {english.join_words(spread.constraints.only, 'or')}"
+    if spread.constraints.avoid:
+        text += f"; never at {english.join_words(spread.constraints.avoid, 'or')}"
+    return text
+
+
+def _policy(policy: Policy) -> str:
+    text = ""
+    if "concurrency" in policy.stated:
+        text += f"; {_CONCURRENCY[policy.concurrency]}"
+    if policy.deadline:
+        text += f"; skipped when more than {english.duration_words(policy.deadline)} late"
+    return text + ("; suspended: nothing runs" if policy.suspend else "")
+
+
+def _bounds(start: datetime | None, end: datetime | None) -> str:
+    begin = f"; from {start:{_INSTANT}}" if start else ""
+    return begin + (f"; until {end:{_INSTANT}}" if end else "")
 
 
 def _interval(interval: Interval) -> str:

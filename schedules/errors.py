@@ -9,11 +9,13 @@
     ├── KrontabError                 a one-string krontab entry that cannot be parsed
     ├── DecisionError                a decision request that breaks the contract
     ├── DelayError                   a fixed delay that cannot be parsed
+    ├── CustomScheduleError          code of a registered kind that failed or broke its contract
     ├── UnknownKindError             a `kind:` prefix that is not registered
     ├── UnknownZoneError             a name that is not an IANA zone
     └── NaiveInstantError            a datetime without an offset, or no datetime at all
 
-Every error carries the field, the value and, where there is a text, the 0-based position.
+Every error carries the field, the value and, where there is a text, the 0-based position. `hint` proposes
+what to write instead, if that can be guessed; `str()` appends it to the message.
 """
 
 from __future__ import annotations
@@ -23,20 +25,31 @@ from dataclasses import dataclass, replace
 from punctual.schedules.text import clip
 
 
+def _with_hint(message: str, hint: str) -> str:
+    return f"{message} ({hint})" if hint else message
+
+
 class ScheduleError(Exception):
     """Root of this package's exceptions."""
 
     def __init__(
-        self, message: str = "", *, field: str = "", value: str = "", position: int | None = None
+        self,
+        message: str = "",
+        *,
+        field: str = "",
+        value: str = "",
+        position: int | None = None,
+        hint: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
         self.value = value
         self.position = position
+        self.hint = hint
 
     def __str__(self) -> str:
-        return self.message
+        return _with_hint(self.message, self.hint)
 
     def move_by(self, offset: int) -> None:
         """Count the position from an earlier start, such as that of a prefix before the text."""
@@ -55,6 +68,9 @@ class Problem:
     position: int | None = None
     hint: str = ""
 
+    def __str__(self) -> str:
+        return _with_hint(self.message, self.hint)
+
     def move_by(self, offset: int) -> Problem:
         """The same problem, its position moved by the offset of the field in the text."""
         return replace(self, position=None if self.position is None else self.position + offset)
@@ -65,7 +81,7 @@ class ChronexError(ScheduleError):
 
     def __init__(self, errors: tuple[Problem, ...], warnings: tuple[Problem, ...] = ()) -> None:
         first = errors[0]
-        message = "; ".join(f"{item.code} {item.message}" for item in errors[:5])
+        message = "; ".join(f"{item.code} {item}" for item in errors[:5])
         super().__init__(message, field=first.field, value=first.value, position=first.position)
         self.args = (errors, warnings)
         self.errors: tuple[Problem, ...] = errors
@@ -137,6 +153,10 @@ class DecisionError(ScheduleError):
 
 class DelayError(ScheduleError):
     """A `delay:` text is not a duration."""
+
+
+class CustomScheduleError(ScheduleError):
+    """Code of a registered kind raised, took too long, or returned what is not a later instant."""
 
 
 class UnknownKindError(ScheduleError):

@@ -18,7 +18,10 @@ from punctual.schedules.utc import LATEST
 from punctual.schedules.wall_clock.recurrence import Recurrence
 
 _REFERENCE = datetime(2000, 1, 1, tzinfo=UTC)
-_MAX_FIRES = 500
+# The densest minute and the shortest step show within a year; rare schedules are sampled beyond it, but not
+# for centuries.
+_MAX_FIRES, _MIN_FIRES = 500, 3
+_SAMPLED = timedelta(days=400)
 _MAX_GAP_FIRES = 12
 
 
@@ -35,8 +38,16 @@ def lint(
 ) -> tuple[Finding, ...]:
     """Check a sample of the firings after the reference."""
     begin = reference or _REFERENCE
-    fires = list(islice(schedule.between(begin, LATEST), _MAX_FIRES))
-    return tuple(_findings(schedule, begin, fires, max_per_minute))
+    return tuple(_findings(schedule, begin, _sample(schedule, begin), max_per_minute))
+
+
+def _sample(schedule: Schedule, begin: datetime) -> list[datetime]:
+    fires: list[datetime] = []
+    for fire in islice(schedule.between(begin, LATEST), _MAX_FIRES):
+        fires.append(fire)
+        if len(fires) >= _MIN_FIRES and fire - fires[0] > _SAMPLED:
+            break
+    return fires
 
 
 def _findings(

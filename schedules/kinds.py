@@ -8,11 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, TypedDict, cast, runtime_checkable
 
 from punctual.schedules import chronex, delay, iso8601, krontab, once, posix
+from punctual.schedules.bounds import apply_bounds, split_bounds
+from punctual.schedules.custom import Ticker, guarded
 from punctual.schedules.errors import ScheduleError, UnknownKindError
+from punctual.schedules.suggestions import did_you_mean
 from punctual.schedules.text import BLANKS, clip
+from punctual.schedules.wall_clock.zones import zone_of
 
 
 @runtime_checkable
@@ -32,8 +36,22 @@ class Parser(Protocol):
     ) -> Schedule: ...
 
 
+class CustomParser(Protocol):
+    """A user's own parser: what it returns needs only `next_after`."""
+
+    def __call__(
+        self, text: str, *, reference: datetime | None, timezone: str | tzinfo | None, trigger_id: str
+    ) -> Ticker: ...
+
+
+class _Facts(TypedDict):
+    reference: datetime | None
+    timezone: str | tzinfo | None
+    trigger_id: str
+
+
 _PREFIX = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31}):")
-_KINDS: dict[str, Parser] = {
+_KINDS: dict[str, CustomParser] = {
     "chronex": chronex.parse,
     "posix": posix.parse_zoned,
     "iso8601": iso8601.parse,
@@ -41,6 +59,7 @@ _KINDS: dict[str, Parser] = {
     "delay": delay.parse,
     "kron": krontab.parse,
 }
+BUILT_IN = frozenset(_KINDS)
 
 
 def parse(
@@ -52,12 +71,26 @@ def parse(
 ) -> Schedule:
     """Parse a text as Chronex, or as the kind named by its prefix, such as `posix:`."""
     kind, body = split_kind(text)
+    if kind == "chronex" and body is text:
+        return chronex.parse(text, reference=reference, timezone=timezone, trigger_id=trigger_id)
     try:
-        return _KINDS[kind](body, reference=reference, timezone=timezone, trigger_id=trigger_id)
+        return _parse_kind(kind, body, reference, timezone, trigger_id)
     except ScheduleError as error:
-        if body is not text:
-            error.move_by(len(text) - len(body))
+        error.move_by(len(text) - len(body))
         raise
+
+
+def _parse_kind(
+    kind: str, body: str, reference: datetime | None, timezone: str | tzinfo | None, trigger_id: str
+) -> Schedule:
+    head, block = (body, None) if kind == "chronex" else split_bounds(body, is_custom=kind not in BUILT_IN)
+    parser = _KINDS[kind]
+    facts: _Facts = {"reference": reference, "timezone": timezone, "trigger_id": trigger_id}
+    if kind in BUILT_IN:
+        schedule = cast("Parser", parser)(head, **facts)
+    else:
+        schedule = cast("Schedule", guarded(kind, head, lambda: parser(head, **facts)))
+    return schedule if block is None else apply_bounds(schedule, block, zone_of(timezone or "UTC"))
 
 
 def split_kind(text: str) -> tuple[str, str]:
@@ -70,11 +103,12 @@ def split_kind(text: str) -> tuple[str, str]:
     if kind not in _KINDS:
         known = ", ".join(sorted(_KINDS))
         message = f"kind: unknown schedule kind '{clip(kind)}', known are {known}"
-        raise UnknownKindError(message, field="kind", value=clip(kind), position=0)
+        hint = did_you_mean(kind, tuple(_KINDS))
+        raise UnknownKindError(message, field="kind", value=clip(kind), position=0, hint=hint)
     return kind, text[match.end() :].lstrip(BLANKS)
 
 
-def register(kind: str, parser: Parser) -> None:
+def register(kind: str, parser: CustomParser) -> None:
     """Register a parser for the prefix `kind:`; a name that is taken raises `UnknownKindError`."""
     if not _PREFIX.fullmatch(f"{kind}:") or kind != kind.lower():
         raise UnknownKindError(

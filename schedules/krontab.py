@@ -27,6 +27,7 @@ from punctual.schedules.kron.modifiers import (
     refusal,
     scan,
 )
+from punctual.schedules.suggestions import for_zone
 from punctual.schedules.text import clip, text_problem
 from punctual.schedules.wall_clock.zones import Zone, find_zone, zone_of
 
@@ -109,7 +110,7 @@ def _zone(modifiers: Modifiers, timezone: str | tzinfo | None) -> Zone:
     try:
         return find_zone(name.text)
     except UnknownZoneError as error:
-        error.position = name.position
+        error.position, error.hint = name.position, for_zone(name.text)
         raise
 
 

@@ -136,7 +136,12 @@ def parse_zoned(
     trigger_id: str = "",  # noqa: ARG001
 ) -> ZonedPosixCron:
     """Parse a pattern and bind it to the caller's zone, UTC by default."""
-    cron, zone = parse(text), zone_of("UTC" if timezone is None else timezone)
+    try:
+        cron, zone = parse(text), zone_of("UTC" if timezone is None else timezone)
+    except InvalidCronExpressionError as error:
+        if not error.reason.startswith(("value", "must not be longer")):
+            error.hint = "names, steps, macros and seconds are allowed without the prefix posix:"
+        raise
     return ZonedPosixCron(cron, zone.name, Recurrence(cron.table, zone, POSIX))
 
 

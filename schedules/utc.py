@@ -69,3 +69,10 @@ def rfc3339(instant: datetime) -> str:
     if instant.microsecond:
         precision = "microseconds" if instant.microsecond % 1000 else "milliseconds"
     return instant.replace(tzinfo=None).isoformat(timespec=precision) + "Z"
+
+
+def format_bounds(start: datetime | None, end: datetime | None) -> str:
+    """The block of a schedule's text that limits it to a start and an end, with the space before it."""
+    bounds = {"from": start, "until": end}
+    parts = [f"{key}:{rfc3339(instant)}" for key, instant in bounds.items() if instant is not None]
+    return f" {{{', '.join(parts)}}}" if parts else ""

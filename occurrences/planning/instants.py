@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from punctual.jobs.config.cascade import Config
 from punctual.occurrences.states import Reason
-from punctual.schedules import Expression, Schedule, krontab
+from punctual.schedules import Expression, Schedule, krontab, unbounded
 from punctual.schedules.kron import DecisionResult
 
 LOOKAHEAD = timedelta(seconds=60)
@@ -55,7 +55,7 @@ def choose(schedule: Schedule, config: Config, identity: str, scheduled_for: dat
         return Choice(scheduled_for, refusal=Reason.UNSCHEDULABLE)
     start = scheduled_for if spread is None else spread.chosen_time or scheduled_for
     if not isinstance(schedule, Expression):
-        return Choice(start)
+        return _before_deadline(schedule, start, scheduled_for)
     options = schedule.options
     delay, window = timedelta(), options.window
     if options.stagger or options.jitter:
@@ -65,6 +65,15 @@ def choose(schedule: Schedule, config: Config, identity: str, scheduled_for: dat
     late = window is not None and start + delay > scheduled_for + window
     expires_at = None if window is None else scheduled_for + window
     return Choice(start + delay, expires_at, refusal=Reason.WINDOW if late else None)
+
+
+def _before_deadline(schedule: Schedule, start: datetime, scheduled_for: datetime) -> Choice:
+    """Apply the deadline of a krontab's policy, which is a window like that of Chronex."""
+    schedule = unbounded(schedule)
+    if not isinstance(schedule, krontab.Krontab) or not schedule.policy.deadline:
+        return Choice(start)
+    expires_at = scheduled_for + schedule.policy.deadline
+    return Choice(start, expires_at, refusal=Reason.WINDOW if start > expires_at else None)
 
 
 def reach_before(schedule: Schedule, config: Config) -> timedelta:
@@ -85,7 +94,9 @@ def reach_after(schedule: Schedule, config: Config) -> timedelta:
 
 
 def _spread(schedule: Schedule, config: Config) -> krontab.Spread | None:
-    return krontab.parse_spread(config.spread) if config.spread else getattr(schedule, "spread", None)
+    return (
+        krontab.parse_spread(config.spread) if config.spread else getattr(unbounded(schedule), "spread", None)
+    )
 
 
 def decide_spread(
@@ -94,6 +105,7 @@ def decide_spread(
     """The spread's decision; None without a spread."""
     if config.spread:
         return krontab.parse_spread(config.spread).decide(identity, nominal, config.timezone)
-    if isinstance(schedule, krontab.Krontab):
-        return schedule.decide(identity, nominal)
-    return None
+    if isinstance(schedule, Expression):
+        return None
+    schedule = unbounded(schedule)
+    return schedule.decide(identity, nominal) if isinstance(schedule, krontab.Krontab) else None

@@ -22,6 +22,7 @@ from punctual.jobs.condition import Condition, in_condition
 from punctual.jobs.config.cascade import job_config
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.models import Job
+from punctual.jobs.redaction import redact_text
 from punctual.occurrences.models import Cursor
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -164,11 +165,13 @@ def judge_workers(count: int) -> Finding:
 
 
 def examine_jobs() -> Iterator[Finding]:
-    unplannable = Cursor.objects.filter(job__removed_at=None).exclude(problem="").count()
+    problems = Cursor.objects.filter(job__removed_at=None).exclude(problem="").order_by("job__name")
+    unplannable = problems.count()
     unresolved = Job.objects.filter(in_condition(Condition.UNRESOLVED)).count()
     if unplannable:
-        advice = "manage.py punctual jobs list shows why"
-        yield Finding("jobs", FAIL, f"{unplannable} cannot be planned", advice)
+        name, problem = problems.values_list("job__name", "problem")[0]
+        detail = f"{unplannable} cannot be planned, the first is {name!r}: {redact_text(problem)}"
+        yield Finding("jobs", FAIL, detail, "manage.py punctual jobs list shows all of them")
     if unresolved:
         detail = f"{unresolved} name functions that no code registers"
         yield Finding("jobs", WARN, detail, "deploy the code, or remove them")

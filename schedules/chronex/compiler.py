@@ -117,10 +117,7 @@ def _resolve_options(draft: Draft, zone: Zone) -> Options:
     if draft.options is NO_OPTIONS:
         return _DEFAULTS
     options = draft.options.resolve(zone)
-    if options.from_ and options.until and options.from_ >= options.until:
-        position = draft.options.positions["from"]
-        value = draft.options.moments["from"].canonical
-        draft.problems.append(error_codes.empty_range(value, position))
+    draft.problems.extend(draft.options.range_problems(options))
     return options
 
 

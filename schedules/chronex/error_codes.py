@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from punctual.schedules import suggestions
 from punctual.schedules.errors import Problem
 from punctual.schedules.text import clip
 
@@ -17,22 +20,22 @@ def bad_step(field: str, value: str, position: int) -> Problem:
     return Problem("E007", field, f"{field}: step must be positive, got {text}", text, position)
 
 
-def structure(reason: str, value: str = "", position: int = 0) -> Problem:
-    return Problem("E010", "expression", reason, clip(value), position)
+def structure(reason: str, value: str = "", position: int = 0, hint: str = "") -> Problem:
+    return Problem("E010", "expression", reason, clip(value), position, hint)
 
 
-def field_count(count: int, value: str, position: int) -> Problem:
-    return structure(f"expected 5 or 6 fields, got {count}", value, position)
+def field_count(count: int, value: str, position: int, hint: str) -> Problem:
+    return structure(f"expected 5 or 6 fields, got {count}", value, position, hint)
 
 
-def unknown_zone(name: str, position: int | None) -> Problem:
+def unknown_zone(name: str, position: int | None, hint: str = "") -> Problem:
     text = clip(name)
-    return Problem("E011", "timezone", f"timezone: unknown timezone '{text}'", text, position)
+    return Problem("E011", "timezone", f"timezone: unknown timezone '{text}'", text, position, hint)
 
 
-def bad_once(value: str, position: int) -> Problem:
+def bad_once(value: str, position: int, hint: str = "") -> Problem:
     text = clip(value)
-    return Problem("E012", "once", f"once: invalid datetime format '{text}'", text, position)
+    return Problem("E012", "once", f"once: invalid datetime format '{text}'", text, position, hint)
 
 
 def dropped_fraction(value: str, position: int) -> Problem:
@@ -40,32 +43,42 @@ def dropped_fraction(value: str, position: int) -> Problem:
     return Problem("W002", "once", message, value, position)
 
 
-def bad_every(value: str, position: int) -> Problem:
-    return Problem("E013", "every", "every: duration must be positive", clip(value), position)
+def bad_every(value: str, position: int, hint: str) -> Problem:
+    message = "every: duration must be positive"
+    return Problem("E013", "every", message, clip(value), position, hint)
 
 
 def bad_every_range(value: str, position: int) -> Problem:
     return Problem("E014", "every", "every: min duration must be less than max", clip(value), position)
 
 
-def unknown_option(key: str, position: int) -> Problem:
+def unknown_option(key: str, position: int, known: Sequence[str]) -> Problem:
     text = clip(key)
-    return Problem("E015", "options", f"options: unknown option '{text}'", text, position)
+    hint = suggestions.did_you_mean(key, known)
+    return Problem("E015", "options", f"options: unknown option '{text}'", text, position, hint)
 
 
 def bad_option(key: str, expected: str, value: str, position: int) -> Problem:
     text = clip(value)
     message = f"options.{key}: expected {expected}, got '{text}'"
-    return Problem("E016", f"options.{key}", message, text, position)
+    hint = suggestions.for_duration(value) if expected == "duration" else ""
+    return Problem("E016", f"options.{key}", message, text, position, hint)
 
 
 def bad_relative_once(value: str, position: int) -> Problem:
-    return Problem("E017", "once", "once: relative duration must be positive", clip(value), position)
+    message = "once: relative duration must be positive"
+    return Problem("E017", "once", message, clip(value), position, suggestions.for_duration(value[1:]))
 
 
 def no_reference(value: str, position: int) -> Problem:
     message = "once: relative duration needs a reference time"
     return Problem("E017", "once", message, clip(value), position)
+
+
+def only_bounds(key: str, position: int) -> Problem:
+    text = clip(key)
+    message = f"options: '{text}' belongs to Chronex; other kinds allow from and until"
+    return Problem("E015", "options", message, text, position)
 
 
 def empty_range(value: str, position: int) -> Problem:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from punctual.schedules import suggestions
 from punctual.schedules.chronex.error_codes import bad_step, out_of_range
 from punctual.schedules.errors import Problem
 from punctual.schedules.wall_clock.months import DAY_NAMES, MONTH_NAMES
@@ -37,7 +38,9 @@ class Domain:
         return (value - self.low) % self.size + self.low
 
     def refuse(self, text: str, position: int) -> Problem:
-        return out_of_range(self.code, self.name, text, self.low, self.high, position)
+        hint = suggestions.for_field(self.name, text, tuple(self.names))
+        problem = out_of_range(self.code, self.name, text, self.low, self.high, position)
+        return replace(problem, hint=hint)
 
 
 SECOND = Domain("second", "E001", 0, 59, 60)

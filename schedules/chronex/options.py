@@ -58,6 +58,12 @@ class OptionsDraft:
             tags=self.tags,
         )
 
+    def range_problems(self, options: Options) -> list[Problem]:
+        """The problem of a range that holds no instant, if it is one."""
+        if not options.from_ or not options.until or options.from_ < options.until:
+            return []
+        return [error_codes.empty_range(self.moments["from"].canonical, self.positions["from"])]
+
     @property
     def canonical(self) -> str:
         values = {key: format_duration(value) for key, value in self.durations.items()}
@@ -75,9 +81,9 @@ NO_OPTIONS = OptionsDraft({}, {}, {}, [], [])
 def parse_options(block: str, position: int) -> OptionsDraft:
     """Parse the text between the braces, which starts at the given position of the expression."""
     draft = OptionsDraft({}, {}, {}, [], [])
-    for key, key_at, value, value_at in _pairs(block, position):
+    for key, key_at, value, value_at in read_pairs(block, position):
         if key not in KEYS:
-            draft.problems.append(error_codes.unknown_option(key, key_at))
+            draft.problems.append(error_codes.unknown_option(key, key_at, KEYS))
         elif key in draft.positions:
             draft.problems.append(error_codes.structure(f"options: duplicate option '{key}'", key, key_at))
         else:
@@ -86,7 +92,7 @@ def parse_options(block: str, position: int) -> OptionsDraft:
     return draft
 
 
-def _pairs(block: str, position: int) -> Iterator[tuple[str, int, str, int]]:
+def read_pairs(block: str, position: int) -> Iterator[tuple[str, int, str, int]]:
     """Yield key, position of the key, value, position of the value."""
     for part in block.split(","):
         key, _, value = part.partition(":")

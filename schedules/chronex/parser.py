@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
+from punctual.schedules import suggestions
 from punctual.schedules.chronex import error_codes
 from punctual.schedules.chronex.day_fields import (
     MonthDayField,
@@ -170,7 +171,7 @@ def _zone(tokens: Tokens, problems: list[Problem]) -> Zone | None:
     try:
         return find_zone(name)
     except UnknownZoneError:
-        problems.append(error_codes.unknown_zone(name, position))
+        problems.append(error_codes.unknown_zone(name, position, suggestions.for_zone(name)))
         return None
 
 
@@ -179,7 +180,8 @@ def _body(tokens: Tokens, problems: list[Problem]) -> Body | None:
     if texts and texts[0].startswith("@"):
         return _alias_body(tokens, problems)
     if len(texts) not in {5, 6}:
-        problems.append(error_codes.field_count(len(texts), " ".join(texts), tokens.position(0)))
+        hint = suggestions.for_words(texts, tuple(ALIASES))
+        problems.append(error_codes.field_count(len(texts), " ".join(texts), tokens.position(0), hint))
         return None
     return _cron(texts, tokens, problems)
 
@@ -189,7 +191,8 @@ def _alias_body(tokens: Tokens, problems: list[Problem]) -> Body | None:
     takes_value = mark in {"@every", "@once"}
     if mark not in ALIASES and not takes_value:
         reason = f"unknown alias '{clip(texts[0])}'"
-        problems.append(error_codes.structure(reason, texts[0], tokens.position(0)))
+        hint = suggestions.did_you_mean(mark, ("@every", "@once", *ALIASES))
+        problems.append(error_codes.structure(reason, texts[0], tokens.position(0), hint))
         return None
     expected = 2 if takes_value else 1
     if extra := texts[expected:]:
@@ -197,9 +200,8 @@ def _alias_body(tokens: Tokens, problems: list[Problem]) -> Body | None:
         problems.append(error_codes.structure(reason, extra[0], tokens.position(expected)))
     if not takes_value:
         return _cron(ALIASES[mark].split(), tokens, problems)
-    value = texts[1] if texts[1:] else ""
     reader = _every if mark == "@every" else _once
-    return reader(value, tokens.position(1), problems)
+    return reader(texts[1:], tokens.position(1), problems)
 
 
 def _cron(texts: list[str], tokens: Tokens, problems: list[Problem]) -> CronBody:
@@ -220,19 +222,21 @@ def _cron(texts: list[str], tokens: Tokens, problems: list[Problem]) -> CronBody
     return CronBody(second, *body, " ".join([field.canonical for field in fields]))
 
 
-def _every(value: str, position: int, problems: list[Problem]) -> IntervalBody | None:
+def _every(words: list[str], position: int, problems: list[Problem]) -> IntervalBody | None:
+    value = words[0] if words else ""
     low, dash, high = value.partition("-")
     min_interval = parse_duration(low)
     max_interval = parse_duration(high) if dash else min_interval
     if not min_interval or not max_interval:
-        problems.append(error_codes.bad_every(value, position))
+        problems.append(error_codes.bad_every(value, position, suggestions.for_interval(words)))
         return None
     if dash and min_interval >= max_interval:
         problems.append(error_codes.bad_every_range(value, position))
     return IntervalBody(min_interval, max_interval)
 
 
-def _once(value: str, position: int, problems: list[Problem]) -> OnceBody | None:
+def _once(words: list[str], position: int, problems: list[Problem]) -> OnceBody | None:
+    value = words[0] if words else ""
     if value.startswith("+"):
         delay = parse_duration(value[1:])
         if delay:
@@ -241,7 +245,7 @@ def _once(value: str, position: int, problems: list[Problem]) -> OnceBody | None
         return None
     moment = parse_moment(value)
     if moment is None or moment.is_date:
-        problems.append(error_codes.bad_once(value, position))
+        problems.append(error_codes.bad_once(value, position, suggestions.for_instant(words)))
         return None
     return OnceBody(moment, timedelta(), value, position)
 

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from functools import lru_cache
 
 from punctual.schedules.errors import DecisionError
+from punctual.schedules.suggestions import did_you_mean
 from punctual.schedules.text import BLANKS, clip, text_problem
 from punctual.schedules.wall_clock.months import DAY_NAMES, MONTH_NAMES
 
@@ -121,7 +122,9 @@ def _span(kind: str, item: str) -> tuple[int, int]:
             raise _refusal(kind, item, "expected a single date")
         span = (_ordinal(kind, first), _ordinal(kind, last if dots else first))
     else:
-        raise _refusal(kind, item, "unknown clause")
+        error = _refusal(kind, item, "unknown clause")
+        error.hint = did_you_mean(kind, _KINDS)
+        raise error
     if span[0] > span[1]:
         raise _refusal(kind, item, "a range must not wrap around")
     return span
@@ -131,7 +134,9 @@ def _number(kind: str, text: str) -> int:
     low, high, names = _NUMERIC[kind]
     value = int(text) if _NUMBER.fullmatch(text) else names.get(text.upper(), -1)
     if not low <= value <= high:
-        raise _refusal(kind, text, f"expected a value in [{low}, {high}]")
+        error = _refusal(kind, text, f"expected a value in [{low}, {high}]")
+        error.hint = did_you_mean(text, tuple(names))
+        raise error
     return value
 
 

@@ -13,6 +13,7 @@ from punctual.schedules.errors import DecisionError, KrontabError
 from punctual.schedules.kron.constraints import Constraints
 from punctual.schedules.kron.decision import Spread
 from punctual.schedules.kron.distributions import UNIFORM, Distribution
+from punctual.schedules.suggestions import did_you_mean
 from punctual.schedules.text import BLANKS, clip
 
 CONCURRENCY = ("allow", "forbid", "replace")
@@ -73,7 +74,8 @@ def scan(text: str, start: int) -> Modifiers:
         if not match or match[1] not in _NAMES:
             other = _strip(text[start:end], start)
             reason = "expected a modifier such as @win(after,1h)"
-            raise refusal("modifier", other.text, reason, other.position)
+            word = other.text.removeprefix("@").partition("(")[0]
+            raise refusal("modifier", other.text, reason, other.position, did_you_mean(word, _NAMES))
         name = match[1]
         position = match.start(1) - 1
         if name in modifiers and name not in _REPEATABLE:
@@ -103,7 +105,7 @@ def read_spread(modifiers: Modifiers) -> Spread:
         spread.decide("check", _ANY_TIME)
     except DecisionError as error:
         position = _position(error, modifiers)
-        raise KrontabError(error.message, field=error.field, value=error.value, position=position) from error
+        raise _as_krontab_error(error, position) from error
     return spread
 
 
@@ -114,10 +116,14 @@ def _clauses(modifiers: Modifiers, name: str) -> tuple[str, ...]:
             Constraints.parse(only=(content.text,))
         except DecisionError as error:
             position = content.position + (error.position or 0)
-            raise KrontabError(
-                error.message, field=error.field, value=error.value, position=position
-            ) from error
+            raise _as_krontab_error(error, position) from error
     return tuple(modifier.content.text for modifier in modifiers.get(name, ()))
+
+
+def _as_krontab_error(error: DecisionError, position: int) -> KrontabError:
+    return KrontabError(
+        error.message, field=error.field, value=error.value, position=position, hint=error.hint
+    )
 
 
 def _position(error: DecisionError, modifiers: Modifiers) -> int:
@@ -134,7 +140,8 @@ def read_policy(modifiers: Modifiers) -> Policy:
     values = _pairs("policy", modifiers["policy"][0].arguments)
     for key, word in values.items():
         if key not in _POLICY:
-            raise refusal("policy", key, f"unknown key, expected one of {', '.join(_POLICY)}", word.position)
+            reason = f"unknown key, expected one of {', '.join(_POLICY)}"
+            raise refusal("policy", key, reason, word.position, did_you_mean(key, tuple(_POLICY)))
         if not _POLICY[key](word.text):
             raise refusal("policy", word.text, _POLICY_REASONS[key], word.position)
     texts = {key: word.text for key, word in values.items()}
@@ -219,6 +226,7 @@ def _quote(value: str) -> str:
     return f'"{escaped}"'
 
 
-def refusal(field: str, value: str, reason: str, position: int) -> KrontabError:
+def refusal(field: str, value: str, reason: str, position: int, hint: str = "") -> KrontabError:
     text = clip(value)
-    return KrontabError(f"{field}: {reason}, got '{text}'", field=field, value=text, position=position)
+    message = f"{field}: {reason}, got '{text}'"
+    return KrontabError(message, field=field, value=text, position=position, hint=hint)

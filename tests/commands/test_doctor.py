@@ -80,7 +80,7 @@ def test_jobs_that_cannot_be_planned_or_run_are_counted(now: datetime) -> None:
     Cursor.objects.update_or_create(job=job, defaults={"settled_until": now, "problem": "no"})
     make_task(make_job("lost", now), registered=False)
     assert [(finding.level, finding.detail) for finding in examine_jobs()] == [
-        (FAIL, "1 cannot be planned"),
+        (FAIL, "1 cannot be planned, the first is 'broken': no"),
         (WARN, "1 name functions that no code registers"),
     ]
 

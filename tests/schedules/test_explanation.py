@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from punctual import schedules
-from punctual.schedules import bound, describe, explain, lint
+from punctual.schedules import Start, Trigger, bound, describe, explain, lint
 from punctual.schedules.kron import Spread
+from punctual.schedules.utc import iterate
 from tests.schedules.oracle import utc
 
 START = utc(2026, 3, 28)
@@ -67,6 +69,31 @@ START = utc(2026, 3, 28)
             "kron:0 0 * * * @win(after,2h)",
             "at 00:00 every day, UTC time; spread over 2 hours after that time",
         ),
+        (
+            (
+                "kron:0 0 * * * @win(around,1h) @dist(skewLate) @seed(daily) "
+                "@only(dow=1) @only(dow=3) @avoid(dom=13)"
+            ),
+            (
+                "at 00:00 every day, UTC time; spread over 1 hour around that time, more likely late, "
+                "one draw a day; only at dow=1 or dow=3; never at dom=13"
+            ),
+        ),
+        (
+            "kron:0 0 * * * @policy(concurrency=forbid,deadline=1h,suspend=true)",
+            (
+                "at 00:00 every day, UTC time; skipped while the previous run is active; "
+                "skipped when more than 1 hour late; suspended: nothing runs"
+            ),
+        ),
+        (
+            "posix:0 0 * * 1 {from:2026-01-01}",
+            "at 00:00 on Monday, UTC time; from 2026-01-01 00:00:00 UTC",
+        ),
+        (
+            "delay:5m {until:2026-01-01T00:00:00Z}",
+            "5 minutes after the previous run has ended; until 2026-01-01 00:00:00 UTC",
+        ),
     ],
 )
 def test_descriptions(text: str, words: str) -> None:
@@ -78,7 +105,7 @@ def test_bounds_are_part_of_the_description() -> None:
     daily = schedules.parse("@daily")
     assert describe(bound(daily)) == "at 00:00 every day, UTC time"
     both = bound(daily, start=utc(2026, 1, 1), end=utc(2026, 2, 1))
-    assert describe(both).endswith(" from 2026-01-01 00:00:00 UTC until 2026-02-01 00:00:00 UTC")
+    assert describe(both).endswith("; from 2026-01-01 00:00:00 UTC; until 2026-02-01 00:00:00 UTC")
 
 
 @pytest.mark.req("CHX-14")
@@ -147,7 +174,10 @@ def test_a_valid_explanation_is_complete_and_fits_into_json() -> None:
         "instant": "2026-03-28T01:00:00Z",
         "local": "2026-03-28T10:00:00+09:00",
         "mark": "",
+        "starts_at": None,
+        "refusal": "",
     }
+    assert document["legend"] == {}
     assert document["description"] == "every 1 hour; delayed by up to 40 minutes"
     assert document["warnings"][0] == {"code": "W001", "message": "duplicate tag 'a'"}
     assert document["errors"] == []
@@ -174,6 +204,92 @@ def test_an_invalid_text_is_explained_not_raised(
     (error,) = document["errors"]
     assert (error["code"], error["field"], error["position"]) == (code, field, position)
     assert error["message"]
+
+
+@pytest.mark.req("CHX-14")
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("0 0 * * FRY", "FRY"),
+        ("chronex:0 0 L,15 * *", "L"),
+        ("TZ=Mars/Base 0 0 * * *", "Mars"),
+        ("@once 2026-13-01T00:00:00Z", "2026-13"),
+        ("0 0 * * * {jitter:x}", "x"),
+        ("posix:0 0 * */2 *", "*/2"),
+        ("posix:0 0 * * 1 {until:soon}", "soon"),
+        ("iso8601:R/2026-01-01T00:00:00Z/1M", "1M"),
+        ("iso8601:R/today/P1M", "today"),
+        ("once:today", "today"),
+        ("delay:soon", "soon"),
+        ("kron:0 0 * * FRY @win(after,1h)", "FRY"),
+        ("kron:0 0 * * * @win(after,soon)", "soon"),
+        ("kron:0 0 * * * @tz(Mars/Base)", "Mars"),
+        ("kron:0 0 * * * @only(dow=FRY)", "FRY"),
+        ("kron:0 0 * * * @policy(suspend=perhaps)", "suspend"),
+        ("cron:0 0 * * *", "cron"),
+    ],
+)
+def test_the_position_of_an_error_is_that_of_the_wrong_word_for_every_kind(text: str, wrong: str) -> None:
+    error = explain(text, after=START).errors[0]
+    assert error.position is not None
+    assert text[error.position :].startswith(wrong)
+
+
+@pytest.mark.req("KRN-10")
+def test_a_start_that_every_trigger_has_is_told_and_others_are_left_open() -> None:
+    weekdays = explain("kron:0 0 * * * @only(dow=MON-FRI)", after=utc(2026, 1, 1), count=3)
+    assert [fire.start.refusal if fire.start else None for fire in weekdays.fires] == [
+        "",
+        "unschedulable",
+        "unschedulable",
+    ]
+    assert weekdays.to_dict()["fires"][1]["starts_at"] is None  # type: ignore[index]
+    assert explain("kron:0 0 * * * @win(after,1h)", after=START).fires[0].start is None
+    assert explain("0 0 * * * {stagger:1h}", after=START).fires[0].start is None
+    assert explain("0 0 * * *", after=START).fires[0].start == Start(utc(2026, 3, 29))
+
+
+@pytest.mark.req("CHX-13")
+def test_no_more_fires_are_listed_than_max_allows_starts() -> None:
+    assert len(explain("@hourly {max:3}", after=START).fires) == 3
+    assert len(explain("@hourly {max:3}", after=START, trigger=Trigger(starts_left=1)).fires) == 1
+    assert explain("@hourly {max:3}", after=START, trigger=Trigger(starts_left=0)).fires == ()
+
+    def refuse_the_first(_schedule: object, nominal: datetime) -> Start:
+        return Start(nominal, "window" if nominal.hour == 1 else "")
+
+    answer = explain("@hourly {max:3}", after=START, trigger=Trigger(starts=refuse_the_first))
+    assert [fire.instant.hour for fire in answer.fires] == [1, 2, 3, 4], "a skipped one is no start"
+
+
+def test_what_the_list_of_fires_cannot_show_is_a_warning() -> None:
+    assert [item.code for item in explain("delay:1h", after=START).warnings] == ["estimated"]
+    suspended = explain("kron:0 0 * * * @policy(suspend=true) {until:2030-01-01}", after=START)
+    assert [item.code for item in suspended.warnings] == ["suspended"]
+
+
+def test_every_mark_has_its_meaning_in_the_legend() -> None:
+    assert explain("TZ=Europe/Berlin 30 2 * * *", after=START, count=3).legend == {
+        "gap": "the clock has just jumped ahead"
+    }
+    autumn = explain("TZ=Europe/Berlin 30 * * * *", after=utc(2026, 10, 25), count=3)
+    assert set(autumn.legend) == {"first pass", "second pass"}
+    assert autumn.to_dict()["legend"] == autumn.legend
+
+
+def test_lint_asks_a_rare_schedule_for_a_few_fires_only() -> None:
+    asked = []
+
+    class Rare:
+        def next_after(self, instant: datetime, /) -> datetime:
+            asked.append(instant)
+            return instant + timedelta(days=1461)
+
+        def between(self, start: datetime, end: datetime, /) -> Iterator[datetime]:
+            return iterate(self.next_after, start, end)
+
+    assert lint(Rare()) == ()
+    assert len(asked) < 5
 
 
 @pytest.mark.req("CHX-14")

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, tzinfo
 import pytest
 
 from punctual import schedules
-from punctual.schedules import Schedule, bound
+from punctual.schedules import Schedule, bound, is_within
 from punctual.schedules.errors import UnknownKindError
 from punctual.schedules.utc import iterate
 from tests.schedules.oracle import utc
@@ -123,14 +123,14 @@ def test_a_bounded_schedule_knows_when_it_is_active() -> None:
     daily = schedules.parse("@daily")
     inside = bound(daily, start=START, end=END)
     assert [
-        inside.is_active(at) for at in (START - timedelta(seconds=1), START, END, END + timedelta(seconds=1))
+        is_within(inside, at) for at in (START - timedelta(seconds=1), START, END, END + timedelta(seconds=1))
     ] == [
         False,
         True,
         True,
         False,
     ]
-    assert bound(daily).is_active(START)
+    assert is_within(bound(daily), START)
     assert (
         bound(schedules.parse("once:2026-01-01T00:00:00Z"), end=utc(2025, 1, 1)).next_after(utc(2020, 1, 1))
         is None
