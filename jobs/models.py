@@ -51,6 +51,7 @@ class Job(models.Model):
         permissions = [
             ("trigger_job", "Can run a job now"),
             ("pause_job", "Can pause and resume a job"),
+            ("send_messages", "Can define jobs that send any Celery message"),
         ]
         indexes = [
             # Start-up of a beat: the jobs declared in code that are still registered.

@@ -11,6 +11,8 @@ OPERATORS = "Punctual: operators"  # may also do everything below, and change th
 
 
 DELETE_JOB = "punctual.delete_job"  # Django's own: removing a definition is not operating it
+# Who defines a job that sends Celery messages can make workers do anything: no group has this permission.
+SEND_MESSAGES = "punctual.send_messages"
 
 
 class Permission(StrEnum):

@@ -25,6 +25,7 @@ from punctual.jobs.ids import job_id
 from punctual.jobs.models import Job, Origin, Task
 from punctual.jobs.store.definitions import Change, store
 from punctual.jobs.store.rows import BATCH
+from punctual.operations.permissions import SEND_MESSAGES
 
 FUNCTION = "punctual.beat.periodic_tasks.importer.send"
 IMPORTED, REFUSED, ALREADY = "imported", "refused", "already imported"
@@ -67,7 +68,7 @@ def send(ctx: Context) -> None:
     call(args=args, kwargs=kwargs, task_id=ctx.run_id.removeprefix("run_"), **options)
 
 
-SEND = TaskFunction(FUNCTION, send)
+SEND = TaskFunction(FUNCTION, send, permission=SEND_MESSAGES)
 
 
 def import_beat(
@@ -77,7 +78,8 @@ def import_beat(
     with transaction.atomic():
         rows = _rows(now, locked=not dry_run, switch_off=switch_off)
         if not dry_run:
-            change = Change(Origin.ADMIN, author, now, reason="imported from django-celery-beat")
+            reason = "imported from django-celery-beat"
+            change = Change(Origin.ADMIN, author, now, reason=reason, permissions=(SEND_MESSAGES,))
             store([row.definition for row in rows if row.definition], change)
             _disable([row.periodic.pk for row in rows if row.report.off])
     return [row.report for row in rows]

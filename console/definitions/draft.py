@@ -3,7 +3,7 @@
 Nothing typed is lost: a draft that is wrong or stale is shown again exactly as it was posted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,7 @@ TASKS = "tasks"
 FIELDS = ("name", "schedule", "config", "metadata")
 TOTAL = f"{TASKS}-TOTAL_FORMS"
 Json = Mapping[str, Any]
+Permissions = Collection[str]  # of the user, that functions ask for
 
 
 class Draft:
@@ -31,17 +32,20 @@ class Draft:
         self.problem = ""
 
     @classmethod
-    def from_definition(cls, start: Json, *, version: int, name: str | None, **initial: object) -> "Draft":
+    def from_definition(
+        cls, start: Json, *, version: int, name: str | None, permissions: Permissions, **initial: object
+    ) -> "Draft":
         """Fill the forms from a definition as JSON; `initial` replaces single fields of it."""
         fields = {key: start.get(key) for key in (*FIELDS, "enabled")}
         steps = start.get("tasks")
         rows = [dict(task) for task in steps if isinstance(task, Mapping)] if isinstance(steps, list) else []
         form = JobForm(initial={**fields, "version": version, **initial}, name=name)
-        return cls(form, TaskFormSet(initial=rows, prefix=TASKS))
+        return cls(form, TaskFormSet(initial=rows, prefix=TASKS, form_kwargs={"permissions": permissions}))
 
     @classmethod
-    def from_post(cls, data: QueryDict, *, name: str | None) -> "Draft":
-        return cls(JobForm(data, name=name), TaskFormSet(data, prefix=TASKS))
+    def from_post(cls, data: QueryDict, *, name: str | None, permissions: Permissions) -> "Draft":
+        tasks = TaskFormSet(data, prefix=TASKS, form_kwargs={"permissions": permissions})
+        return cls(JobForm(data, name=name), tasks)
 
     @property
     def version(self) -> int:

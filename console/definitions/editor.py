@@ -25,8 +25,9 @@ from punctual.jobs.clock import database_now
 from punctual.jobs.definition.comparison import field_changes
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import DefinitionError, StaleVersionError
-from punctual.jobs.models import Job, JobVersion, Origin
+from punctual.jobs.models import Job, JobVersion, Origin, Task
 from punctual.jobs.store.definitions import Change, store
+from punctual.jobs.store.function_permissions import named_permissions, permission_of
 from punctual.jobs.store.rows import definition_of
 
 DIGITS = re.compile(r"[0-9]{1,9}")
@@ -35,7 +36,15 @@ NEW: dict[str, Any] = {"enabled": True}
 
 def is_editable(request: HttpRequest, job: Job) -> bool:
     """Return whether this user may edit this job here: only definitions made here are changed here."""
-    return job.origin == Origin.ADMIN and not job.removed and request.user.has_perm("punctual.change_job")
+    if job.origin != Origin.ADMIN or job.removed or not request.user.has_perm("punctual.change_job"):
+        return False
+    functions = Task.objects.current().filter(job=job).values_list("function", flat=True)
+    return {permission_of(name) for name in functions} - {""} <= permissions_of(request)
+
+
+def permissions_of(request: HttpRequest) -> set[str]:
+    """Those of the user's permissions that functions ask for."""
+    return {name for name in named_permissions() if request.user.has_perm(name)}
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,8 @@ class Editor:
 
     def _save(self, draft: Draft, definition: Definition, now: datetime) -> HttpResponse:
         author = self.request.user.get_username()
-        change = Change(Origin.ADMIN, author, now, reason=draft.reason, policy=draft.policy)
+        policy, permissions = draft.policy, permissions_of(self.request)
+        change = Change(Origin.ADMIN, author, now, draft.reason, policy, permissions)
         before = self._stored()
         try:
             with transaction.atomic():
@@ -167,15 +177,23 @@ class Editor:
 
     def _opened(self) -> Draft:
         if self.job is None:
-            return Draft.from_definition(NEW, version=0, name=None, was_enabled=True)
+            permissions = permissions_of(self.request)
+            return Draft.from_definition(NEW, version=0, name=None, permissions=permissions, was_enabled=True)
         start, reason = stored_definition(self.job), ""
         if number := self.request.GET.get("restore", ""):
             start, reason = {**start, **version_to_restore(self.job, number)}, f"Restore version {number}"
-        facts = {"was_enabled": self.job.enabled, "reason": reason}
-        return Draft.from_definition(start, version=self.job.version, name=self.job.name, **facts)
+        return Draft.from_definition(
+            start,
+            version=self.job.version,
+            name=self.job.name,
+            permissions=permissions_of(self.request),
+            was_enabled=self.job.enabled,
+            reason=reason,
+        )
 
     def _posted(self, data: QueryDict) -> Draft:
-        return Draft.from_post(data, name=self.job.name if self.job else None)
+        name = self.job.name if self.job else None
+        return Draft.from_post(data, name=name, permissions=permissions_of(self.request))
 
     def _stored(self) -> dict[str, Any] | None:
         return stored_definition(self.job) if self.job else None

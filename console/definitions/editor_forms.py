@@ -6,6 +6,7 @@ here as in code, in files and in commands.
 
 import json
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -131,26 +132,38 @@ class JobForm(forms.Form):
         return UpdatePolicy(Update(self.cleaned_data["policy"]), self.cleaned_data["horizon"])
 
 
-def function_choices() -> list[tuple[str, str]]:
-    return [("", "choose a function"), *((name, name) for name in sorted(registry.functions))]
+def function_choices(permissions: Collection[str]) -> list[tuple[str, str]]:
+    """The functions that a user with these permissions may use."""
+    functions = sorted(registry.functions.items())
+    names = [name for name, item in functions if not item.permission or item.permission in permissions]
+    return [("", "choose a function"), *((name, name) for name in names)]
 
 
 class TaskForm(forms.Form):
     name = forms.CharField(widget=UnfoldAdminTextInputWidget)
     function = forms.ChoiceField(
-        choices=function_choices,
         widget=UnfoldAdminSelectWidget,
-        error_messages={"invalid_choice": "function='%(value)s': no code registers it; choose one listed"},
+        error_messages={
+            "invalid_choice": "function='%(value)s': no code registers it, or you may not use it"
+        },
     )
     config = JsonField(
         label="Configuration", rows=4, help_text=f"JSON; overrides only: {', '.join(sorted(TASK_KEYS))}."
     )
 
+    def __init__(self, *args: Any, permissions: Collection[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        functions: Any = self.fields["function"]
+        functions.choices = function_choices(permissions)
+
     @property
     def lost_function(self) -> str:
-        """Return the stored function if no code registers it any more; it cannot be chosen."""
+        """Return the stored function if it cannot be chosen, and why."""
         stored = str(self.initial.get("function") or "")
-        return "" if stored in registry.functions else stored
+        function, offered = registry.function(stored), dict(self.fields["function"].choices)  # type: ignore[attr-defined]
+        if stored in offered:
+            return ""
+        return f"{stored}: " + (f"it needs {function.permission}" if function else "no code registers it")
 
 
 if TYPE_CHECKING:

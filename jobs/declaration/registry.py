@@ -23,6 +23,7 @@ class TaskFunction:
     name: str
     call: Callable[..., Any]
     transactional: bool = False
+    permission: str = ""  # who stores a definition with this function needs it, unless code declares it
 
 
 class Registry:

@@ -10,6 +10,7 @@ Only definition columns are written: pausing a job belongs to the operator. A ba
 constant number of statements.
 
 - `definitions`: store, restore and remove definitions.
+- `function_permissions`: which functions the author of a change may not use.
 - `rows`: lock, read and write the rows of jobs, tasks and versions.
 - `raw_edits`: write the versions that edits by raw SQL left out.
 - `update_policy`: what happens to occurrences that are already planned when a job changes.

@@ -13,6 +13,7 @@ from punctual.jobs.ids import job_id
 from punctual.jobs.ledger_interface import connected_ledger
 from punctual.jobs.models import Job, JobVersion, Origin
 from punctual.jobs.store import rows
+from punctual.jobs.store.function_permissions import refused_functions
 from punctual.jobs.store.raw_edits import record_raw_edits
 from punctual.jobs.store.update_policy import IMMEDIATE, UpdatePolicy
 
@@ -24,13 +25,17 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Change:
-    """Who changes definitions, why, when, and how planned occurrences follow."""
+    """Who changes definitions, why, when, and how planned occurrences follow.
+
+    `permissions`: those of the author that functions ask for (`punctual.jobs.store.function_permissions`).
+    """
 
     origin: Origin
     author: str
     now: datetime
     reason: str = ""
     policy: UpdatePolicy = IMMEDIATE
+    permissions: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,8 @@ def _store_batch(batch: Sequence[Definition], change: Change, expected: Mapping[
         _check(job, change, expected)
     changed = [id_ for id_, job in jobs.items() if _differs(job, before[id_], after[id_], change)]
     written = {id_: after[id_] for id_ in (*new, *changed)}
+    if change.origin not in OWNED:
+        _check_functions(written, before, change)
     if changed:
         rows.lock_tasks(changed)
         record_raw_edits([jobs[id_] for id_ in changed], now=change.now)
@@ -155,6 +162,14 @@ def _check(job: Job, change: Change, expected: Mapping[str, int]) -> None:
     owner = Origin(job.origin)
     if owner in OWNED and change.origin not in (owner, Origin.CODE) and not job.removed:
         raise DefinitionError("name", job.name, OWNED[owner])
+
+
+def _check_functions(
+    written: Mapping[UUID, Definition], before: Mapping[UUID, Definition], change: Change
+) -> None:
+    for id_, definition in written.items():
+        for error in refused_functions(definition, change.permissions, before=before.get(id_)):
+            raise error
 
 
 def _differs(job: Job, before: Definition, after: Definition, change: Change) -> bool:

@@ -13,6 +13,7 @@ from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import Origin
 from punctual.jobs.store.definitions import Change
 from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.operations.permissions import SEND_MESSAGES
 from punctual.recovery.requester import Requester
 
 MAX_AUTHOR, MAX_REASON = 200, 500  # the columns of a version
@@ -54,6 +55,9 @@ def add_author(parser: ArgumentParser) -> None:
 
 def add_change(parser: ArgumentParser) -> None:
     add_author(parser)
+    parser.add_argument(
+        "--allow-messages", action="store_true", help="accept jobs that send Celery messages of any kind"
+    )
     kinds = "|".join(Update)
     parser.add_argument(
         "--policy", default=str(Update.IMMEDIATE), metavar=kinds, help="what follows the new definition"
@@ -67,7 +71,8 @@ def change_of(options: Options, *, origin: Origin, now: datetime, reason: str) -
             expected = f"expected at most {longest} printable characters"
             raise DefinitionError(f"--{field}", text[:longest], expected)
     policy = UpdatePolicy.named(options.get("policy") or Update.IMMEDIATE)
-    return Change(origin, author, now, reason=reason, policy=policy)
+    permissions = (SEND_MESSAGES,) if options.get("allow_messages") else ()
+    return Change(origin, author, now, reason=reason, policy=policy, permissions=permissions)
 
 
 def shell_user(*, default: str) -> str:

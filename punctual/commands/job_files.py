@@ -2,7 +2,7 @@
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from punctual.jobs.files import rollout, syntax
 from punctual.jobs.files.entries import read_entries
 from punctual.jobs.files.export import export_jobs
 from punctual.jobs.models import Origin
+from punctual.jobs.store.function_permissions import refused_functions
 from punctual.jobs.store.update_policy import PendingDiff, UpdatePolicy
 
 OUTCOMES = ("new", "changed", "preserved", "removed")
@@ -63,7 +64,8 @@ def apply_file(options: Options) -> Answer:
     change = change_of(options, origin=Origin.FILE, now=now, reason=reason)
     read = read_entries(syntax.read_document(options["file"]), function=options["function"])
     planned = rollout.plan(read.entries, now=now, prune=options["prune"])
-    if problems := (*read.mistakes, *planned.refused, *unresolved_functions(planned)):
+    unusable = (*unresolved_functions(planned), *forbidden_functions(planned, change.permissions))
+    if problems := (*read.mistakes, *planned.refused, *unusable):
         count = "1 mistake" if len(problems) == 1 else f"{len(problems):,} mistakes"
         raise CommandError("\n".join((f"{count}, nothing was written:", *problems)))
     if options["dry_run"]:
@@ -132,6 +134,14 @@ def unresolved_functions(planned: rollout.Plan) -> Iterator[str]:
                 yield str(
                     DefinitionError("function", task.function, reason, owner=f"{item.name}/{task.name}")
                 )
+
+
+def forbidden_functions(planned: rollout.Plan, permissions: Collection[str]) -> Iterator[str]:
+    """Yield an error for each function of a new or changed job that a file may not use."""
+    changes = [(item, None) for item in planned.new]
+    for after, before in (*changes, *((item.after, item.before) for item in planned.changed)):
+        for error in refused_functions(after, permissions, before=before):
+            yield f"{error}; --allow-messages accepts it"
 
 
 VERBS = (

@@ -70,7 +70,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
-                'permissions': [('trigger_job', 'Can run a job now'), ('pause_job', 'Can pause and resume a job')],
+                'permissions': [('trigger_job', 'Can run a job now'), ('pause_job', 'Can pause and resume a job'), ('send_messages', 'Can define jobs that send any Celery message')],
             },
         ),
         migrations.CreateModel(

@@ -1,12 +1,15 @@
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from punctual.beat.periodic_tasks.importer import SEND
 from punctual.commands.catalog import all_verbs
 from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.definition.document import Definition
@@ -14,6 +17,7 @@ from punctual.jobs.models import Job, JobVersion, Origin
 from punctual.jobs.store.definitions import Change, restore, store
 from punctual.occurrences.models import Occurrence
 from punctual.operations.models import Audit
+from punctual.operations.permissions import SEND_MESSAGES
 
 pytestmark = [pytest.mark.django_db, pytest.mark.req("OPS-3")]
 
@@ -225,3 +229,30 @@ def test_a_job_declared_in_code_is_not_restored() -> None:
     with pytest.raises(CommandError, match="name='coded': declared in code; change it there"):
         said("restore", "coded", "1", "--reason", "x")
     assert restore("coded", 1, code).changed == ("coded",)
+
+
+SENDER = {"name": "sender", "schedule": "@daily", "tasks": [{"name": "send", "function": SEND.name}]}
+
+
+def test_a_file_defines_a_job_that_sends_messages_only_if_that_is_allowed(tmp_path: Path) -> None:
+    registry.add_function(SEND)
+    file = tmp_path / "fleet.json"
+    file.write_text(json.dumps({"jobs": [SENDER]}))
+    for words in (("apply", str(file)), ("apply", str(file), "--dry-run")):
+        with pytest.raises(CommandError, match=r"punctual\.send_messages; --allow-messages"):
+            said(*words)
+    assert not Job.objects.exists()
+    said("apply", str(file), "--allow-messages")
+    assert Job.objects.get().name == "sender"
+    assert "1 preserved" in said("apply", str(file)), "unchanged: nothing to allow"
+
+
+def test_a_version_that_sends_messages_is_restored_only_if_that_is_allowed() -> None:
+    registry.add_function(SEND)
+    allowed = Change(Origin.FILE, "ann", NOW, permissions=(SEND_MESSAGES,))
+    store([Definition.load(SENDER)], allowed)
+    store([Definition.load(SENDER | {"tasks": [TASK]})], replace(allowed, permissions=()))
+    with pytest.raises(CommandError, match=r"needs the permission punctual\.send_messages"):
+        said("restore", "sender", "1", "--reason", "why")
+    said("restore", "sender", "1", "--reason", "why", "--allow-messages")
+    assert Job.objects.get().version == 3

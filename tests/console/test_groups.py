@@ -5,7 +5,7 @@ from django.apps import apps
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from punctual.operations.permissions import OPERATORS, READERS, Permission
+from punctual.operations.permissions import OPERATORS, READERS, SEND_MESSAGES, Permission
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("groups"), pytest.mark.req("OPS-2")]
 
@@ -46,4 +46,4 @@ def test_a_model_declares_every_permission_that_actions_ask_for() -> None:
         for model in apps.get_app_config("punctual").get_models()
         for codename, _ in model._meta.permissions
     }
-    assert declared == {*Permission}
+    assert declared == {*Permission, SEND_MESSAGES}

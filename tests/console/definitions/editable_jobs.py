@@ -1,5 +1,6 @@
 """Make jobs that the editor can change, with versions, tasks and the next occurrence."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 import pytest
@@ -25,11 +26,14 @@ def functions(pages: None) -> None:
         registry.functions[name] = TaskFunction(name, work)
 
 
-def saved(name: str = "etl", schedule: str = "0 2 * * *", **fields: object) -> Job:
+def saved(
+    name: str = "etl", schedule: str = "0 2 * * *", *, permissions: Collection[str] = (), **fields: object
+) -> Job:
     """Store a job; the first call creates it, the next ones make versions."""
     tasks = [{"name": "extract", "function": FUNCTIONS[0], "config": {}}]
     definition = Definition.load({"name": name, "schedule": schedule, "tasks": tasks, **fields})
-    store([definition], Change(Origin.ADMIN, "alice", database_now(), f"set to {schedule}"))
+    change = Change(Origin.ADMIN, "alice", database_now(), f"set to {schedule}", permissions=permissions)
+    store([definition], change)
     plan_due(database_now())
     return Job.objects.get(name=name)
 

@@ -1,6 +1,7 @@
 """Changing a job in the editor: preview, confirm; concurrent edits; nothing typed is lost."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
@@ -10,9 +11,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from punctual.beat.periodic_tasks.importer import FUNCTION, SEND
 from punctual.jobs.clock import database_now
 from punctual.jobs.control import stop
+from punctual.jobs.declaration.registry import registry
 from punctual.jobs.models import Job, JobVersion, Origin, Task
+from punctual.operations.permissions import SEND_MESSAGES
 from tests.console.definitions.editable_jobs import FUNCTIONS, LIST, edit_url, pending, saved
 from tests.console.definitions.form_driver import EditorSession
 from tests.console.fixtures import Viewer, page
@@ -326,6 +330,50 @@ def test_editing_and_adding_need_their_own_permissions(viewer: Viewer) -> None:
     for path in (edit_url(job), f"{LIST}add/"):
         assert client.get(path).status_code == 403
         assert client.post(path, {"_confirm": "1"}).status_code == 403
+
+
+MESSAGES: dict[str, Any] = {"tasks": [{"name": "send", "function": FUNCTION, "config": {}}]}
+
+
+def test_a_job_that_sends_messages_is_defined_only_with_its_own_permission(viewer: Viewer) -> None:
+    registry.add_function(SEND)
+    client = viewer("punctual.view_job", "punctual.change_job", "punctual.add_job")
+    adding = EditorSession(client, f"{LIST}add/")
+    assert FUNCTION not in adding.page
+    typed = {"name": "new", "schedule": "@daily", "tasks-0-name": "send", "tasks-0-function": FUNCTION}
+    assert "you may not use it" in adding.look(**typed, reason="why")
+    adding.post("_confirm", **typed, reason="why")
+    assert not Job.objects.exists()
+
+    job = saved(permissions=(SEND_MESSAGES,), metadata={"celery_task": "shop.report"}, **MESSAGES)
+    assert edit_url(job) not in page(client, f"{LIST}{job.pk}/change/")
+    assert client.get(edit_url(job)).status_code == 403
+    assert client.post(edit_url(job), {"metadata": "{}", "_confirm": "1"}).status_code == 403
+
+
+def test_an_old_version_that_sent_messages_is_not_restored_without_the_permission(viewer: Viewer) -> None:
+    registry.add_function(SEND)
+    saved(permissions=(SEND_MESSAGES,), **MESSAGES)
+    job = saved(schedule="@hourly")
+    client = viewer("punctual.view_job", "punctual.change_job")
+    editing = EditorSession(client, f"{edit_url(job)}?restore=1")
+    assert f"Stored is {FUNCTION}: it needs {SEND_MESSAGES}." in editing.page
+    typed = {"tasks-0-name": "send", "tasks-0-function": FUNCTION}
+    editing.post("_confirm", **typed, reason="why")
+    assert Job.objects.get().version == 2
+
+
+def test_with_the_permission_the_editor_offers_to_send_messages(viewer: Viewer) -> None:
+    registry.add_function(SEND)
+    client = viewer("punctual.view_job", "punctual.change_job", "punctual.add_job", SEND_MESSAGES)
+    adding = EditorSession(client, f"{LIST}add/")
+    typed = {"name": "new", "schedule": "@daily", "tasks-0-name": "send", "tasks-0-function": FUNCTION}
+    adding.look(**typed, reason="why")
+    adding.confirm()
+    editing = EditorSession(client, edit_url(Job.objects.get()))
+    editing.look(schedule="@hourly", reason="why")
+    editing.confirm()
+    assert Job.objects.get().schedule == "@hourly"
 
 
 def test_opening_and_previewing_change_nothing(root: Client) -> None:
