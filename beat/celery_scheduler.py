@@ -24,6 +24,7 @@ from punctual.execution.broker.errors import BROKER_ERRORS
 from punctual.execution.models import Process
 from punctual.execution.supervision import presence
 from punctual.jobs.clock import database_now
+from punctual.jobs.database_errors import unless_locked
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.declaration.sync import sync
 from punctual.jobs.errors import PunctualError
@@ -39,6 +40,7 @@ class Scheduler(PeriodicTaskScheduler):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._swept_at = 0.0
+        self._careful = False
         self._session = Session()
         self._wakeup = Wakeup()
         super().__init__(*args, **kwargs)
@@ -87,9 +89,17 @@ class Scheduler(PeriodicTaskScheduler):
         self._session.configure()
         started = database_now()
         sweeping = self._sweep_due()
-        ticked = tick.run_once(started, sweeping=sweeping, rounds=tick.MAX_ROUNDS, clock=database_now)
+        ticked = tick.run_once(
+            started,
+            sweeping=sweeping,
+            rounds=tick.MAX_ROUNDS,
+            clock=database_now,
+            careful=self._careful,
+        )
+        self._careful = ticked.careful
         now = database_now()
-        presence.renew(self.name, Process.Kind.BEAT, now=now, tick_duration=now - started)
+        with unless_locked("sign in"):
+            presence.renew(self.name, Process.Kind.BEAT, now=now, tick_duration=now - started)
         if not ticked.quiet:
             emit(Event.BEAT_TICKED, beat=self.name, **vars(ticked))
         if ticked.more:

@@ -17,6 +17,7 @@ from punctual.jobs.database import CHANNEL, is_postgresql
 # disks, the planner would rather read a table of 100,000 jobs than look up a thousand of them.
 RANDOM_PAGE_COST = 1.1
 MAX_IDLE_IN_TRANSACTION = timedelta(minutes=1)  # a busy tick computes, or talks to the broker, for seconds
+LOCK_TIMEOUT = timedelta(milliseconds=500)  # of a step; a beat skips locked rows, this is for all other waits
 LISTEN_RETRY_SECONDS = 30.0
 CONNECTION = ("host", "port", "dbname", "user", "password", "connect_timeout", "sslmode", "service")
 
@@ -29,6 +30,9 @@ class Session:
 
     A beat whose machine froze keeps its locks, and other beats skip what it has locked. The server therefore
     ends a session that is idle for too long inside a transaction; the beat, if it wakes up, starts over.
+
+    A session that is not ours may hold any row for hours. A statement that waits for it fails after
+    LOCK_TIMEOUT, and the tick goes on without that step.
     """
 
     def __init__(self, max_idle: timedelta = MAX_IDLE_IN_TRANSACTION) -> None:
@@ -43,10 +47,13 @@ class Session:
         milliseconds = self._max_idle // timedelta(milliseconds=1)
         with connection.cursor() as cursor:
             cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
+            cursor.execute(f"SET lock_timeout = {LOCK_TIMEOUT // timedelta(milliseconds=1)}")
             cursor.execute(f"SET random_page_cost = {RANDOM_PAGE_COST}")
         use_fast_loader(connection)
         if current_settings().prepared_statements and connection.connection.prepare_threshold is None:
             connection.connection.prepare_threshold = PREPARE_THRESHOLD
+        wrapper: Any = connection
+        wrapper.runs_user_code = False  # see `lock_pools` in punctual.occurrences.engines.postgresql
         self._configured = connection.connection
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from django.db import OperationalError
 from django.db.models import Min
 
 from punctual.execution.broker.dispatch import dispatch
 from punctual.jobs.clock import Clock
+from punctual.jobs.database_errors import leave_out, unless_locked
 from punctual.occurrences.admission.firing import BATCH, Fired, fire_due
 from punctual.occurrences.models import Cursor, Occurrence, TaskRun
 from punctual.occurrences.planning.materialize import Planned, plan_due
@@ -20,6 +22,7 @@ from punctual.occurrences.states import OccurrenceState, RunState
 from punctual.recovery.catchup import BATCH as CATCH_UP_BATCH
 from punctual.recovery.catchup import CaughtUp, catch_up
 from punctual.recovery.sweeper import sweep
+from punctual.recovery.sweeper.free_slots import admit_stranded
 from punctual.recovery.sweeper.replacement import end_replaced
 from punctual.recovery.sweeper.retries import release_due_retries
 
@@ -44,6 +47,7 @@ class Ticked:
     contended: int = 0
     swept: sweep.Swept | None = None
     more: bool = False  # work is left after the last round: tick again at once
+    careful: bool = False  # another session holds a row that firing needs; see `fire_due`
 
     @property
     def quiet(self) -> bool:
@@ -66,14 +70,19 @@ def run_once(
     rounds: int | None = None,
     batch: int = BATCH,
     clock: Clock | None = None,
+    careful: bool = False,
 ) -> Ticked:
     """Do everything that is due at `now`, in at most `rounds` rounds of `batch` rows each.
 
-    `clock` gives the time at which the broker accepted the messages; the default is `now`.
+    `clock` gives the time at which the broker accepted the messages; the default is `now`. `careful`: the
+    last tick was. A step that needs a row held by another session is left out; the others go on.
     """
-    results, more = _run_rounds(rounds, partial(_run_round, now, batch, clock or (lambda: now)))
+    round_ = partial(_run_round, now, batch, clock or (lambda: now))
+    results, more = _run_rounds(rounds, round_, careful=careful)
     if any(item.fired.queued for item in results):
-        dispatch(end_replaced(now).released, now=now)
+        with unless_locked("queue"):
+            # A predecessor may have ended while its job was locked here: its worker has left the rest to us.
+            dispatch([*end_replaced(now).released, *admit_stranded(now)], now=now)
     retried = release_due_retries(now) if TaskRun.objects.retry_due(now).exists() else []
     if retried:
         dispatch(retried, now=now, chords=False)
@@ -87,6 +96,7 @@ def run_once(
         contended=results[-1].fired.contended,
         swept=sweep.run_once(now) if sweeping else None,
         more=more,
+        careful=results[-1].careful,
     )
 
 
@@ -98,37 +108,53 @@ class _Round:
     missed: int
     fired: Fired
     full: bool  # more is due than one batch
+    careful: bool
 
     @property
     def has_more(self) -> bool:
         return self.planned.more or self.full
 
 
-def _run_rounds(limit: int | None, run_round: Callable[..., _Round]) -> tuple[list[_Round], bool]:
+def _run_rounds(
+    limit: int | None, run_round: Callable[..., _Round], *, careful: bool
+) -> tuple[list[_Round], bool]:
     results: list[_Round] = []
     more = True
     while more and len(results) != limit:
-        results.append(run_round(first=not results))
+        results.append(run_round(first=not results, careful=results[-1].careful if results else careful))
         absorbed = sum(item.planned.absorbed for item in results)
         # Occurrences due now must not wait until every instant of a long outage is recorded.
         more = results[-1].has_more and absorbed < MAX_ABSORBED
     return results, results[-1].has_more
 
 
-def _run_round(now: datetime, batch: int, clock: Clock, *, first: bool) -> _Round:
-    if Cursor.objects.due(now - PLANNING_LATE_AFTER).exists():
-        # After an outage or an edit: plan first, so that older instants are fired before those due now.
-        planned = plan_due(now, limit=batch)
-        missed = _catch_up(now)
-        fired = fire_due(now, limit=batch)
-        dispatch(fired.ready, now=now, clock=clock)
-    else:
-        # Every job has its next occurrence as a row: fire those first and plan the following ones afterwards.
-        missed = _catch_up(now) if first else 0
-        fired = fire_due(now, limit=batch)
-        dispatch(fired.ready, now=now, clock=clock)
-        planned = plan_due(now, limit=batch, seen=fired.jobs)
-    return _Round(planned, missed, fired, full=fired.more and fired.handled >= batch)
+def _run_round(now: datetime, batch: int, clock: Clock, *, first: bool, careful: bool) -> _Round:
+    planned, missed = Planned(), 0
+    late = Cursor.objects.due(now - PLANNING_LATE_AFTER).exists()
+    try:
+        if late:
+            # After an outage or an edit: plan first, so that older instants are fired before those due now.
+            planned = plan_due(now, limit=batch)
+    except OperationalError as error:
+        leave_out("plan", error)
+    try:
+        missed = _catch_up(now) if late or first else 0
+    except OperationalError as error:
+        leave_out("catch up", error)
+    try:
+        fired = fire_due(now, limit=batch, careful=careful)
+    except OperationalError as error:
+        leave_out("fire", error)
+        fired, careful = fire_due(now, limit=batch, careful=True), True
+    dispatch(fired.ready, now=now, clock=clock)
+    try:
+        if not late:
+            # Every job has its next occurrence as a row: fire those first and plan the following ones.
+            planned = plan_due(now, limit=batch, seen=fired.jobs)
+    except OperationalError as error:
+        leave_out("plan", error)
+    full = fired.more and fired.handled >= batch
+    return _Round(planned, missed, fired, full=full, careful=careful and fired.contended > 0)
 
 
 def _catch_up(now: datetime) -> int:

@@ -56,6 +56,21 @@ class Event(StrEnum):
     )
     SUPERVISOR_FAILED = "supervisor.failed", WARNING, "A pass of a worker's supervisor failed; it retries."
     BEAT_TICKED = "beat.ticked", DEBUG, "A tick of a beat had work to do, with its counts."
+    STEP_BLOCKED = (
+        "step.blocked",
+        WARNING,
+        "Another session holds a row that a step of a beat or a supervisor needs; the step is repeated.",
+    )
+    CLAIM_BLOCKED = (
+        "claim.blocked",
+        WARNING,
+        "Another session holds the row of a run that a worker wants to claim; the sweeper resends the run.",
+    )
+    ADMISSION_BLOCKED = (
+        "admission.blocked",
+        WARNING,
+        "A worker could not admit waiting occurrences because of a lock; the sweeper admits them.",
+    )
     BEAT_TICK_FAILED = "beat.tick_failed", WARNING, "A tick of a beat failed; the next one retries."
     LEASES_NOT_RENEWED = (
         "leases.not_renewed",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
+from punctual.occurrences.engines.contract import Wait
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, RUN_OPEN
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ def _unindexed(column: str) -> str:
     return f"({column} || '')"
 
 
+# Another session may hold a row that a worker needs. A claim gives up, and the run is sent again later; the
+# results of a bundle are written apart; the result of a single run waits, because it must not be lost.
+MAX_LOCK_WAIT = "2s"
+WAIT_BRIEFLY = f"set_config('lock_timeout', '{MAX_LOCK_WAIT}', true)"  # until the end of the transaction
+
 # -- claim ------------------------------------------------------------------------------------------------
 
 OCCURRENCE = (
@@ -121,7 +127,7 @@ def claim(*, many: bool) -> str:
     ),"""
     return f"""
     WITH wanted AS MATERIALIZED (
-        SELECT run.id, run.occurrence_id, occurrence.state AS phase
+        SELECT run.id, run.occurrence_id, occurrence.state AS phase, {WAIT_BRIEFLY}
         FROM punctual_taskrun run
         JOIN punctual_occurrence occurrence ON occurrence.id = run.occurrence_id
         WHERE run.id {"= ANY(%(ids)s::uuid[])" if many else "= %(ids)s"}
@@ -221,7 +227,7 @@ def end(*, many: bool) -> str:
     """claimed, running → any other state, with its attempt; an occurrence with no other run → final."""
     return f"""
     WITH given AS {_given(many=many)}, locked AS MATERIALIZED (
-        SELECT id FROM punctual_occurrence
+        SELECT id {", " + WAIT_BRIEFLY if many else ""} FROM punctual_occurrence
         WHERE id {"= ANY(%(occurrence)s::uuid[])" if many else "= %(occurrence)s"}
         AND {_unindexed("state")} IN ({ACTIVE})
         ORDER BY id FOR SHARE
@@ -282,13 +288,17 @@ STEP_DUE = f"""
     ) IS NULL
     """
 
-LOCK = f"""
-    SELECT {OCCURRENCE}, occurrence.started_at
+
+@cache
+def lock_occurrences(wait: Wait) -> str:
+    return f"""
+    SELECT {OCCURRENCE}, occurrence.started_at {", " + WAIT_BRIEFLY if wait is Wait.BRIEFLY else ""}
     FROM punctual_occurrence occurrence JOIN punctual_job job ON job.id = occurrence.job_id
     WHERE occurrence.id = ANY(%(ids)s::uuid[])
     AND {_unindexed("occurrence.state")} = ANY(%(states)s::text[])
-    ORDER BY occurrence.id FOR NO KEY UPDATE OF occurrence
+    ORDER BY occurrence.id FOR NO KEY UPDATE OF occurrence {"SKIP LOCKED" if wait is Wait.NEVER else ""}
     """
+
 
 RUNS = """
     SELECT run.id, run.occurrence_id, task.name, run.position, run.state, run.reason, run.policy,
@@ -319,6 +329,28 @@ CLOSE = f"""
 # Django's ORM cannot request it.
 LOCK_PARENTS = """
     SELECT id FROM punctual_occurrence WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR KEY SHARE
+    """
+
+
+# A frozen process must not keep a pool from the others: the server ends its session, and the locks with it.
+MAX_POOL_WAIT, MAX_POOL_IDLE = "500ms", "1500ms"
+POOL_LOCKS = 0x504F4F4C  # the first half of the keys: other advisory locks of this database have another
+
+
+@cache
+def lock_pools(*, wait: bool, limited: bool) -> str:
+    """Advisory locks instead of row locks: a session that holds the row of a pool, to look at it or to change
+    its size, stops nothing. Both settings last until the end of the transaction."""
+    lock = f"pg_{'' if wait else 'try_'}advisory_xact_lock({POOL_LOCKS}, hashtext(named.name))"
+    limits = f"""
+        , set_config('lock_timeout', '{MAX_POOL_WAIT}', true)
+        , set_config('idle_in_transaction_session_timeout', '{MAX_POOL_IDLE}', true)"""
+    return f"""
+    WITH named AS MATERIALIZED (
+        SELECT name, size {limits if limited else ""}
+        FROM punctual_pool WHERE name = ANY(%(names)s::text[]) ORDER BY name
+    )
+    SELECT named.name, named.size, {lock} FROM named
     """
 
 

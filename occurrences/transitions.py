@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, F, Model, Value, When
+from django.db.models import Case, F, Model, QuerySet, Value, When
 
 from punctual.occurrences.engines.contract import (
     ClaimedRun,
@@ -20,6 +20,7 @@ from punctual.occurrences.engines.contract import (
     RunEnd,
     RunFacts,
     Take,
+    Wait,
 )
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Attempt, Cause, Occurrence, Resolution, TaskRun
@@ -126,8 +127,20 @@ def _end(ids: IdsOrTexts, target: OccurrenceState, *, now: datetime, **columns: 
 
 
 def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
-    """Claim scheduled runs and start their occurrences; with attempts given, begin the run as well."""
+    """Claim scheduled runs and start their occurrences; with attempts given, begin the run as well.
+
+    Raises an error that is a lock conflict if another session holds a row for longer than two seconds.
+    """
     return engine().claim(ids, take) if ids else []
+
+
+def claim_free(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
+    """Claim those of the runs of which no other session holds a row."""
+    with transaction.atomic():
+        runs = _lock_free(TaskRun.objects.filter(id__in=ids))
+        owners = dict(TaskRun.objects.filter(id__in=runs).values_list("id", "occurrence_id"))
+        occurrences = _lock_free(Occurrence.objects.filter(id__in=owners.values()))
+        return claim([id_ for id_ in ids if owners.get(id_) in occurrences], take)
 
 
 def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
@@ -141,10 +154,35 @@ def step_due(ids: Collection[UUID]) -> list[UUID]:
 
 
 def lock_occurrences(
-    ids: Collection[UUID], *, states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE
+    ids: Collection[UUID],
+    *,
+    states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE,
+    wait: Wait = Wait.FOREVER,
 ) -> list[OccurrenceFacts]:
     """Lock the occurrences that are in these states, in id order; their jobs are read and not locked."""
-    return engine().lock_occurrences(ids, states) if ids else []
+    return engine().lock_occurrences(ids, states, wait) if ids else []
+
+
+def lock_free_occurrences(
+    ids: Collection[UUID], *, states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE
+) -> list[OccurrenceFacts]:
+    """Lock occurrences with their open runs and running attempts; leave out those of which another session
+    holds one of these rows."""
+    facts = {row.id: row for row in lock_occurrences(ids, states=states, wait=Wait.NEVER)}
+    open_runs = TaskRun.objects.filter(occurrence__in=facts, state__in=RUN_OPEN)
+    runs = dict(open_runs.values_list("id", "occurrence_id"))
+    running = Attempt.objects.filter(run__in=runs, state=AttemptState.RUNNING)
+    attempts = {id_: runs[run] for id_, run in running.values_list("id", "run_id")}
+    locked = _lock_free(TaskRun.objects.filter(id__in=runs))
+    locked |= _lock_free(Attempt.objects.filter(id__in=attempts)) if attempts else set()
+    held = {owner for id_, owner in (runs | attempts).items() if id_ not in locked}
+    return [row for id_, row in facts.items() if id_ not in held]
+
+
+def _lock_free(rows: QuerySet[Any]) -> set[UUID]:
+    """Lock the rows that no other session holds; return their ids."""
+    locked = rows.order_by("id").select_for_update(skip_locked=True, no_key=True)
+    return set(locked.values_list("id", flat=True))
 
 
 def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
@@ -206,7 +244,10 @@ def note_progress(progress: Mapping[UUID, Any], *, tokens: Mapping[UUID, UUID]) 
     """Write what tasks reported with ctx.heartbeat(), while their workers hold the runs. The state stays."""
     holders = set(tokens.values())
     rows = TaskRun.objects.filter(id__in=progress, claim_token__in=holders, state__in=RUN_HELD)
-    return rows.update(progress=_per_row(TaskRun, "progress", progress))
+    with transaction.atomic():
+        # The thread that renews leases must not wait; a value that is not stored now is stored later.
+        locked = _lock_free(rows)
+        return rows.filter(id__in=locked).update(progress=_per_row(TaskRun, "progress", progress))
 
 
 def release(ids: Ids, *, now: datetime) -> int:

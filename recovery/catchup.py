@@ -5,6 +5,7 @@ Those that shall still run are marked as recovery and fired like any other; the 
 Late occurrences of a paused job are recorded as skipped; resuming the job decides about them.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +21,7 @@ from punctual.jobs.config.choices import Recovery
 from punctual.jobs.events import Event, emit
 from punctual.jobs.models import Job
 from punctual.occurrences import transitions
-from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
 from punctual.occurrences.planning.catchup_policy import to_execute
 from punctual.occurrences.planning.downtime import MAX_LISTED_INSTANTS
 from punctual.occurrences.states import Reason
@@ -46,11 +47,12 @@ def catch_up(now: datetime, *, job: Job | None = None, limit: int = BATCH) -> Ca
     with transaction.atomic():
         cursors = Cursor.objects.filter(job__in=jobs).order_by("job_id")
         unlocked = cursors.select_for_update(skip_locked=True, no_key=True)
-        return _catch_up_jobs(list(unlocked.values_list("job_id", flat=True)), now)
+        return _catch_up_jobs(set(unlocked.values_list("job_id", flat=True)), now)
 
 
-def _catch_up_jobs(jobs: Collection[UUID], now: datetime) -> CaughtUp:
-    late = _late_by_job(jobs, now)
+def _catch_up_jobs(jobs: set[UUID], now: datetime) -> CaughtUp:
+    jobs = jobs - _jobs_with_held_rows(_late_rows(jobs, now)) - _jobs_with_held_rows(_range_rows(jobs))
+    late = _by_job(Late(*row) for row in _late_rows(jobs, now).values_list("job_id", "id", "scheduled_for"))
     # The configuration is long and the same for all rows of a job: it is read for the newest row only.
     newest = Occurrence.objects.select_related("job").in_bulk([rows[-1].id for rows in late.values()])
     ranges = _uncovered_ranges(jobs)
@@ -66,16 +68,29 @@ def _catch_up_jobs(jobs: Collection[UUID], now: datetime) -> CaughtUp:
     )
 
 
-def _late_by_job(jobs: Collection[UUID], now: datetime) -> "dict[UUID, list[Late]]":
-    rows = Occurrence.objects.due(now).late(now).filter(job__in=jobs).order_by("job_id", "scheduled_for")
-    return _by_job(Late(*row) for row in rows.values_list("job_id", "id", "scheduled_for"))
+def _jobs_with_held_rows(rows: OccurrenceQuerySet) -> set[UUID]:
+    """Jobs of which another session holds one of the rows: a strategy decides about all of them at once.
+
+    The other rows are locked until the end of the transaction.
+    """
+    locked = rows.select_for_update(skip_locked=True, no_key=True).values_list("job_id", flat=True)
+    missing = Counter(rows.values_list("job_id", flat=True)) - Counter(locked)
+    return set(missing)
+
+
+def _late_rows(jobs: Collection[UUID], now: datetime) -> OccurrenceQuerySet:
+    return Occurrence.objects.due(now).late(now).filter(job__in=jobs).order_by("job_id", "scheduled_for")
+
+
+def _range_rows(jobs: Collection[UUID]) -> OccurrenceQuerySet:
+    """Ranges that still wait for the compressed run that covers them."""
+    rows = Occurrence.objects.filter(job__in=jobs, state="skipped", reason=Reason.COMPRESSING)
+    return rows.order_by("job_id", "scheduled_for")
 
 
 def _uncovered_ranges(jobs: Collection[UUID]) -> "dict[UUID, list[Range]]":
-    """Ranges that still wait for the compressed run that covers them."""
-    rows = Occurrence.objects.filter(job__in=jobs, state="skipped", reason=Reason.COMPRESSING)
-    columns = rows.values_list("job_id", "id", "scheduled_for", "spans_until", "instants")
-    return _by_job(Range(*row) for row in columns.order_by("job_id", "scheduled_for"))
+    columns = ("job_id", "id", "scheduled_for", "spans_until", "instants")
+    return _by_job(Range(*row) for row in _range_rows(jobs).values_list(*columns))
 
 
 def _by_job(rows: Iterable[Any]) -> dict[UUID, list[Any]]:

@@ -16,11 +16,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from math import ceil, inf
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from punctual.execution.models import Pace
+from punctual.jobs.models import Task
 from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.outbox import Ready
 
@@ -101,13 +104,26 @@ class Paces:
             # The task may have been deleted meanwhile.
             with suppress(IntegrityError), transaction.atomic():
                 Pace.objects.bulk_create(
-                    rows,
+                    _without_held(rows),
                     update_conflicts=True,
                     unique_fields=["task"],
                     update_fields=["p95", "samples", "measured_at"],
                 )
             self._written |= {row.task_id: (self._stopwatch(), row.p95 <= SHORT) for row in rows}
         return len(rows)
+
+
+def _without_held(rows: Sequence[Pace]) -> list[Pace]:
+    """Leave out paces of which another session holds the row, or the row of the task: never wait for it."""
+    tasks = [row.task_id for row in rows]
+    known = Pace.objects.filter(task__in=tasks)
+    new = Task.objects.filter(id__in=tasks).exclude(id__in=known.values("task"))
+    free = {*_lock_free(known.order_by("task_id")), *_lock_free(new.order_by("id"))}
+    return [row for row in rows if row.task_id in free]
+
+
+def _lock_free(rows: QuerySet[Any]) -> list[UUID]:
+    return list(rows.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
 
 
 def p95(calls: Collection[float]) -> float:

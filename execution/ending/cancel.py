@@ -25,10 +25,15 @@ def cancel(
     reason: str,
     now: datetime,
     outcome: OccurrenceState = OccurrenceState.CANCELED,
+    wait: bool = True,
 ) -> Settled:
-    """End the occurrences that are open; one that ended meanwhile keeps its outcome."""
+    """End the occurrences that are open; one that ended meanwhile keeps its outcome.
+
+    `wait=False` leaves out occurrences of which another session holds a row.
+    """
+    lock = transitions.lock_occurrences if wait else transitions.lock_free_occurrences
     with transaction.atomic():
-        rows = transitions.lock_occurrences(occurrence_ids, states=OCCURRENCE_OPEN)
+        rows = lock(occurrence_ids, states=OCCURRENCE_OPEN)
         runs = _cancel(transitions.read_runs([row.id for row in rows]), None, reason=reason, now=now)
         closed = [(row, [run for run in runs if run.occurrence_id == row.id], outcome) for row in rows]
         return close(closed, now=now, reason=reason, states=OCCURRENCE_OPEN)

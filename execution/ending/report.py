@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 
 from punctual.execution.ending.attempt_report import Begun, Report, error_line, run_end
 from punctual.execution.ending.settle import Settled, admit_after, combine, settle
+from punctual.jobs.database_errors import is_lock_conflict
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
-from punctual.occurrences.engines.contract import OccurrenceFacts, RunEnd
-from punctual.occurrences.models import Attempt
+from punctual.occurrences.engines.contract import OccurrenceFacts, RunEnd, Wait
+from punctual.occurrences.models import Attempt, Occurrence
 from punctual.occurrences.states import AttemptState, RunState
 
 
@@ -41,17 +42,32 @@ class EndedRuns:
 
 
 def report(reports: Sequence[Report], *, now: datetime) -> Settled:
-    return take_next_steps(end_runs(reports, now=now), now=now)
+    try:
+        return take_next_steps(end_runs(reports, now=now), now=now)
+    except OperationalError as error:
+        if len(reports) == 1 or connection.in_atomic_block or not is_lock_conflict(error):
+            raise
+    # Another session holds a row of one of them: the others do not wait for it.
+    settled, left = report_free(reports, now=now)
+    for item in left:
+        settled = combine(settled, report([item], now=now))
+    return settled
 
 
-def report_for_process(reports: Sequence[Report], *, now: datetime) -> Settled:
-    """Report for a process that may report the same runs at this moment.
+def report_free(reports: Sequence[Report], *, now: datetime) -> tuple[Settled, Sequence[Report]]:
+    """Write the results of which no other session holds a row; return those that are left as well.
 
-    If both shared the locks of the occurrences, they could deadlock on the runs, or when one closes them.
+    For a supervisor, too, which reports for a process that may report the same runs at this moment: if both
+    shared the locks of the occurrences, they could deadlock on the runs, or when one closes them.
     """
     with transaction.atomic():
-        transitions.lock_occurrences({item.occurrence_id for item in reports})
-        return report(reports, now=now)
+        free = {row.id for row in transitions.lock_free_occurrences({item.occurrence_id for item in reports})}
+        # Without an active occurrence nothing is written, and nothing is waited for.
+        active = Occurrence.objects.active().filter(id__in={item.occurrence_id for item in reports})
+        held = set(active.values_list("id", flat=True)) - free
+        writable = [item for item in reports if item.occurrence_id not in held]
+        settled = report(writable, now=now) if writable else Settled()
+    return settled, [item for item in reports if item.occurrence_id in held]
 
 
 def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) -> EndedRuns:
@@ -61,7 +77,8 @@ def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) 
     with transaction.atomic() if failed else nullcontext():
         if failed:
             # All of them, in one order: locking the others after the failed ones could deadlock.
-            transitions.lock_occurrences({end.occurrence for end in ends})
+            wait = Wait.BRIEFLY if len(ends) > 1 else Wait.FOREVER
+            transitions.lock_occurrences({end.occurrence for end in ends}, wait=wait)
         ended = transitions.end(ends, now=now)
         settled = settle(failed, now=now) if failed else Settled()
     late = [item for item in reports if item.begun.run not in ended.runs]

@@ -13,15 +13,16 @@ from itertools import groupby
 from operator import attrgetter
 from uuid import UUID
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from punctual.execution.ending.steps import Step, next_step, summary
+from punctual.jobs.database_errors import is_lock_conflict
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.waiting import admit_waiting
-from punctual.occurrences.engines.contract import Closing, OccurrenceFacts, RunFacts
+from punctual.occurrences.engines.contract import Closing, OccurrenceFacts, RunFacts, Wait
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, Reason, RunState
 
 Closed = tuple[OccurrenceFacts, Sequence[RunFacts], OccurrenceState]
@@ -47,8 +48,10 @@ def combine(first: Settled, second: Settled) -> Settled:
 
 
 def settle(occurrence_ids: Collection[UUID], *, now: datetime) -> Settled:
+    """Occurrences that another process holds are left to it: no run ends while it settles them. If another
+    session holds one, the sweeper asks a worker again."""
     with transaction.atomic():
-        occurrences = transitions.lock_occurrences(occurrence_ids)
+        occurrences = transitions.lock_occurrences(occurrence_ids, wait=Wait.NEVER)
         return roll_up(occurrences, transitions.read_runs([row.id for row in occurrences]), now=now)
 
 
@@ -106,9 +109,17 @@ def close(
 def admit_after(ended: Sequence[OccurrenceFacts], *, now: datetime) -> tuple[UUID, ...]:
     """Admit occurrences that wait for the slots of these.
 
-    A worker that dies before this leaves it to the sweeper, which looks for free slots.
+    A worker that dies before this leaves it to the sweeper, which looks for free slots; so does a worker that
+    cannot lock a pool in time.
     """
     if not ended:
         return ()
-    with transaction.atomic():
-        return admit_waiting(jobs={row.job_id for row in ended}, pools={row.pool for row in ended}, now=now)
+    jobs, pools = {row.job_id for row in ended}, {row.pool for row in ended}
+    try:
+        with transaction.atomic():
+            return admit_waiting(jobs=jobs, pools=pools, now=now)
+    except OperationalError as error:
+        if not is_lock_conflict(error):
+            raise
+        emit(Event.ADMISSION_BLOCKED, pools=sorted(pools))
+        return ()

@@ -17,7 +17,7 @@ from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import report_of_row
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import record_attempts, report_for_process
+from punctual.execution.ending.report import record_attempts, report_free
 from punctual.execution.ending.settle import Settled
 from punctual.execution.supervision.board import BegunState
 from punctual.occurrences import transitions
@@ -51,11 +51,11 @@ def relieve(bundles: Sequence[SlowBundle], *, now: datetime) -> Relieved:
     done = [item for item in held if item[0].begun.get(item[1].id) is BegunState.SUCCEEDED]
     success = Result(Ending.SUCCESS)
     reports = [report_of_row(run, bundle.token, success) for bundle, run in done]
-    settled = report_for_process(reports, now=now) if reports else Settled()
+    settled, left = report_free(reports, now=now) if reports else (Settled(), ())
     _record([(bundle, run) for bundle, run in held if run.id == bundle.current], now)
     dispatch([*unbegun, *settled.released], now=now, chords=False, bundles=False)
     request_hooks(settled.with_hooks)
-    return Relieved(unbegun, {item.begun.run for item in reports})
+    return Relieved(unbegun, {item.begun.run for item in reports if item not in left})
 
 
 def _hand_back(held: Sequence[tuple[SlowBundle, TaskRun]], now: datetime) -> list[UUID]:
@@ -75,5 +75,6 @@ def _record(held: Sequence[tuple[SlowBundle, TaskRun]], now: datetime) -> None:
         for bundle, run in held
     ]
     with transaction.atomic():
-        transitions.lock_occurrences({run.occurrence_id for _, run in held})
-        record_attempts(begun, now=now)
+        free = {row.id for row in transitions.lock_free_occurrences({run.occurrence_id for _, run in held})}
+        owners = {run.id: run.occurrence_id for _, run in held}
+        record_attempts([item for item in begun if owners[item.run] in free], now=now)

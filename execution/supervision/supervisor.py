@@ -25,12 +25,13 @@ from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import Report, report_of_row
 from punctual.execution.ending.hooks import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
-from punctual.execution.ending.report import report_for_process
+from punctual.execution.ending.report import report_free
 from punctual.execution.ending.settle import Settled
 from punctual.execution.supervision.board import INTERRUPT_SIGNAL, BegunState, Board, Facts, StopCause
 from punctual.execution.supervision.prefetch import Prefetch
 from punctual.execution.supervision.relief import RELIEVE_AFTER, SlowBundle, relieve
 from punctual.execution.supervision.verdict import Verdict, WatchedAttempt, ending, stop_times, verdict
+from punctual.jobs.database_errors import unless_locked
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
@@ -88,10 +89,13 @@ class Supervisor:
         )
         self._abandon(_serials(verdicts, Verdict.ABANDON))
         self._remove_dead(_serials(verdicts, Verdict.GONE))
-        passed_on = self.prefetch.run_once(at=at, clock=clock, stopping=self.stopping)
-        done = replace(
-            done, ended=self._report_lost(clock), passed_on=passed_on, relieved=self._relieve(at, clock)
-        )
+        # If another session holds a row that one of these needs, leases are renewed all the same.
+        with unless_locked("pass on"):
+            done = replace(done, passed_on=self.prefetch.run_once(at=at, clock=clock, stopping=self.stopping))
+        with unless_locked("report"):
+            done = replace(done, ended=self._report_lost(clock))
+        with unless_locked("relieve"):
+            done = replace(done, relieved=self._relieve(at, clock))
         if at - self.ledger_read < LEDGER_INTERVAL or not (attempts := self._long_running(at)):
             return done
         self.ledger_read = at
@@ -176,10 +180,12 @@ class Supervisor:
             return 0
         lost = list(self.lost)
         reports, unbegun = _read_lost(lost)
-        settled = report_for_process(reports, now=clock()) if reports else Settled()
+        settled, left = report_free(reports, now=clock()) if reports else (Settled(), ())
         for token, ids in unbegun.items():
             transitions.hand_back(ids, token=token, now=clock())
-        self.lost = self.lost[len(lost) :]
+        tokens = {item.begun.token for item in left}
+        self.lost = [item for item in self.lost if item not in lost or item.facts.token in tokens]
+        reports = [item for item in reports if item not in left]
         for item in reports:
             run, result = format_id("run", item.begun.run), item.result
             emit(Event.ATTEMPT_ENDED, run=run, ending=result.ending, how=result.error)

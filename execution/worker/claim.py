@@ -16,9 +16,12 @@ If nothing can be claimed, the message was resent or is outdated, and it is igno
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
+
+from django.db import OperationalError
 
 from punctual.execution.broker.bundling import BUDGET
 from punctual.execution.broker.dispatch import dispatch
@@ -28,14 +31,18 @@ from punctual.execution.ending.report import report
 from punctual.execution.ending.settle import Settled
 from punctual.execution.supervision.board import BegunState, Slot, board
 from punctual.jobs.clock import Clock
+from punctual.jobs.database_errors import is_lock_conflict
+from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import attempt_id
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.contract import ClaimedRun, Take
-from punctual.occurrences.models import Occurrence
+from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.states import RunState
 
 LEASE = timedelta(seconds=30)
 FORESEEN = 2  # attempts of a single run whose ids its claim knows; later ones are recorded as in a bundle
 MAX_DURATION = 10 * BUDGET  # seconds after the claim
+MAX_SENDER_WAITS = 5  # each as long as a claim waits for a lock
 
 Stopwatch = Callable[[], float]
 
@@ -67,13 +74,32 @@ def claim(
     numbers = range(FORESEEN) if len(run_ids) == 1 else ()
     attempts = tuple(attempt_id(run_ids[0], number) for number in numbers)
     take = Take(uuid4(), worker, now, now + lease, attempts)
-    runs = transitions.claim(run_ids, take)
+    try:
+        runs = transitions.claim(run_ids, take)
+    except OperationalError as error:
+        if not is_lock_conflict(error):
+            raise
+        runs = _claim_blocked(run_ids, take)
     if any(run.occurrence.started_at is None for run in runs):
         runs = _with_start_times(runs)
     if len(runs) > 1:
         places = {id_: place for place, id_ in enumerate(run_ids)}
         runs.sort(key=lambda run: places[run.id])
     return tuple(_claim(run, take) for run in runs)
+
+
+def _claim_blocked(run_ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
+    """Another session holds rows of the message. The sender of the message does so until the broker has
+    confirmed; any other session is not waited for, and the sweeper sends the rest again."""
+    unsent = TaskRun.objects.filter(id__in=run_ids, state=RunState.SCHEDULED, dispatched_at=None)
+    for _ in range(MAX_SENDER_WAITS):
+        if not unsent.exists():
+            break
+        with suppress(OperationalError):
+            return transitions.claim(run_ids, take)
+    runs = transitions.claim_free(run_ids, take)
+    emit(Event.CLAIM_BLOCKED, runs=len(run_ids) - len(runs), worker=take.worker)
+    return runs
 
 
 def _claim(run: ClaimedRun, take: Take) -> Claim:

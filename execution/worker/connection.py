@@ -28,9 +28,10 @@ MAX_UNCHECKED_IDLE = 1.0  # seconds; a connection that was not used for longer i
 class OwnConnection:
     """The connection of one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock_timeout: str) -> None:
         settings = current_settings()
         self.alias, self._prepared = settings.database, settings.prepared_statements
+        self._lock_timeout = lock_timeout
         self.session = self._create()
         self.sees_same_tables = self.session.is_shared_database()
         self.used_at = 0.0
@@ -62,16 +63,20 @@ class OwnConnection:
         self.session.connection = None
 
     def _create(self) -> Any:
-        return create_session(connections.settings[self.alias], self.alias, prepared=self._prepared)
+        host = connections.settings[self.alias]
+        return create_session(host, self.alias, prepared=self._prepared, lock_timeout=self._lock_timeout)
 
 
 _thread = local()  # a session belongs to one thread, as Django's connections do
 
 
 @contextmanager
-def own_connection() -> Iterator[None]:
-    """Work on a message, or on a pass of the supervisor, with the connection of this thread."""
-    own: OwnConnection = getattr(_thread, "own", None) or _open()
+def own_connection(*, lock_timeout: str = "") -> Iterator[None]:
+    """Work on a message, or on a pass of the supervisor, with the connection of this thread.
+
+    `lock_timeout` is for threads that call no code of users.
+    """
+    own: OwnConnection = getattr(_thread, "own", None) or _open(lock_timeout)
     if not own.sees_same_tables:
         yield
         return
@@ -136,8 +141,8 @@ def _forget() -> None:
     vars(_thread).clear()
 
 
-def _open() -> OwnConnection:
-    own = _thread.own = OwnConnection()
+def _open(lock_timeout: str) -> OwnConnection:
+    own = _thread.own = OwnConnection(lock_timeout)
     return own
 
 

@@ -143,7 +143,7 @@ class SqliteSession(Session):
         return False  # PRAGMAs, attached files, temporary tables: opening the file again is simpler
 
 
-def create_session(host: Mapping[str, Any], alias: str, *, prepared: bool) -> Any:
+def create_session(host: Mapping[str, Any], alias: str, *, prepared: bool, lock_timeout: str = "") -> Any:
     """Return a wrapper with the options of the project and ours, not yet connected."""
     create = _session_class(host["ENGINE"])
     options = dict(host["OPTIONS"])
@@ -152,11 +152,14 @@ def create_session(host: Mapping[str, Any], alias: str, *, prepared: bool) -> An
         return create({**settings, "OPTIONS": sqlite_options(options)}, alias)
     settings["HOST_OPTIONS"] = _startup_options(options)
     wrapper: Any = create(settings, alias)
-    settings["OPTIONS"] = postgres_options(options, wrapper, prepared=prepared)
+    limits = {"lock_timeout": lock_timeout} if lock_timeout else {}
+    settings["OPTIONS"] = postgres_options(options, wrapper, prepared=prepared, **limits)
     return wrapper
 
 
-def postgres_options(options: dict[str, Any], wrapper: Any, *, prepared: bool) -> dict[str, Any]:
+def postgres_options(
+    options: dict[str, Any], wrapper: Any, *, prepared: bool, **limits: str
+) -> dict[str, Any]:
     """Return the project's options, which take precedence, and ours; no pool."""
     chosen = NETWORK | {key: value for key, value in options.items() if key != "pool"}
     if not prepared:
@@ -165,7 +168,7 @@ def postgres_options(options: dict[str, Any], wrapper: Any, *, prepared: bool) -
     if "service" in options:
         return chosen  # `options` would replace those of the service file
     # Settings of the start survive RESET ALL. Plans with the values of one call would be made five times.
-    ours = {"TimeZone": wrapper.timezone_name, "plan_cache_mode": "force_generic_plan"}
+    ours = {"TimeZone": wrapper.timezone_name, "plan_cache_mode": "force_generic_plan", **limits}
     if IDLE_LIMIT not in wrapper.settings_dict["HOST_OPTIONS"]:
         ours[IDLE_LIMIT] = str(MAX_IDLE_IN_TRANSACTION)
     texts = (wrapper.settings_dict["HOST_OPTIONS"], *(f"-c {name}={value}" for name, value in ours.items()))

@@ -26,6 +26,9 @@ from punctual.jobs.events import Event as Events
 from punctual.jobs.events import emit
 
 PASS_INTERVAL = 0.1
+LOCK_TIMEOUT = (
+    "500ms"  # another session that holds one row must not keep the leases of all from being renewed
+)
 LAST_PASS_TIMEOUT = 10.0
 
 
@@ -57,7 +60,7 @@ class SupervisorThread(Thread):
 
     def _pass(self) -> None:
         try:
-            with own_connection():
+            with own_connection(lock_timeout=LOCK_TIMEOUT):
                 self.supervisor.run_once(at=monotonic(), clock=database_now)
                 if self.presence is not None:
                     self.presence.run_once(at=monotonic(), clock=database_now)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from celery import shared_task
 from celery.exceptions import Reject
-from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+from django.db import DatabaseError, InterfaceError, connection, transaction
 
 from punctual.conf import current_settings
 from punctual.execution.broker.bundling import paces
@@ -29,13 +29,13 @@ from punctual.execution.worker.claim import Claim, ClaimedBundle, Stopwatch, cla
 from punctual.execution.worker.connection import own_connection, user_code
 from punctual.execution.worker.failure import result_of_error
 from punctual.jobs.clock import Clock, steady_now
+from punctual.jobs.database_errors import is_database_away
 from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.jobs.redaction import hide_secret_args
 from punctual.occurrences.models import Occurrence
 
-DATABASE_AWAY = (OperationalError, InterfaceError)
 MAX_DATABASE_WAIT = 900.0  # seconds; by then the lease has expired, and another worker has the run
 DATABASE_RETRY_PAUSE = 1.0
 
@@ -83,7 +83,7 @@ def work(
             if item.run.first and registry.start_hooks(item.run.occurrence.job):
                 call_start_hooks([item.run.occurrence.id])
             args, config = item.run.args, item.run.occurrence.config
-            with hide_secret_args(args, config) if args else nullcontext(), user_code():
+            with hide_secret_args(args, config) if args else nullcontext():
                 _attempt(item, bundle, slot, clock)
             bundle.stop_timing()
             attempted.append(item.run.task_id)
@@ -130,9 +130,9 @@ def retry_while_database_is_away(
     while True:
         try:
             return step()
-        except DATABASE_AWAY as error:
+        except (DatabaseError, InterfaceError) as error:
             # Inside a transaction there is nothing to repeat: its writes are rolled back.
-            if connection.in_atomic_block or waited >= max_wait:
+            if not is_database_away(error) or connection.in_atomic_block or waited >= max_wait:
                 raise
             emit(Event.RESULT_DELAYED, waited=waited, error=type(error).__name__)
         connection.close()  # the next try opens a new connection
@@ -147,7 +147,8 @@ def _attempt(item: Claim, bundle: ClaimedBundle, slot: Slot, clock: Clock) -> No
         follow_up(_attempt_transactional(item, function, slot, clock), clock=clock)
         return
     began = time.perf_counter()
-    result = perform(item, function, slot)
+    with user_code():
+        result = perform(item, function, slot)
     bundle.add_result(item, result)
     if result.ending is not Ending.SUCCESS and bundle.has_waiting:
         # Only this process knows it: its retry must not wait for the functions of the other runs.
@@ -160,7 +161,7 @@ def _attempt(item: Claim, bundle: ClaimedBundle, slot: Slot, clock: Clock) -> No
 def _attempt_transactional(item: Claim, function: TaskFunction, slot: Slot, clock: Clock) -> Settled:
     """Commit the function's effects and its success together, or neither (EXE-6)."""
     try:
-        with transaction.atomic():
+        with user_code(), transaction.atomic():
             result = perform(item, function, slot)
             _require_success(result)
             ended = end_runs([report_of_claim(item, result)], now=clock(), strict=True)

@@ -1,8 +1,8 @@
 """Count what is left for new starts: free slots of pools (OCC-6), and starts under a schedule's `max`.
 
 Taken slots are counted from active rows and never stored: a dead worker's slot becomes free with its
-occurrence, and no counter can drift. Pools are locked after the cursors, everywhere, and held to the end of
-the transaction that opens occurrences. Starts are counted in the cursor, which that transaction holds too.
+occurrence, and no counter can drift. The lock of a pool is held to the end of the transaction that opens
+occurrences. Starts are counted in the cursor, which that transaction holds too.
 """
 
 from collections import Counter
@@ -15,6 +15,7 @@ from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.database.arrays import Ids
+from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence, Pool
 from punctual.occurrences.states import Reason
 from punctual.schedules import Expression, Schedule, ScheduleError
@@ -25,17 +26,24 @@ COUNTED_CAUSES = (Cause.SCHEDULE, Cause.RECOVERY)  # `max` does not count manual
 # -- slots of pools ---------------------------------------------------------------------------------------
 
 
-def free_slots(names: Collection[str]) -> dict[str, int]:
-    """Lock the pools and return their free slots. Call inside the transaction that takes them."""
-    pools = _lock_pools(names)
-    if missing := sorted(set(names) - {pool.name for pool in pools}):
+def free_slots(names: Collection[str], *, wait: bool = True) -> dict[str, int]:
+    """Lock the pools and return their free slots. Call inside the transaction that takes them.
+
+    `wait=False` leaves out pools that another process has locked.
+    """
+    sizes = engine().lock_pools(names, wait=wait)
+    if len(sizes) < len(names) and (missing := set(names) - _existing_pools(names)):
         # Definitions name pools; a new one is created here. The operator may resize it at any time.
         Pool.objects.bulk_create(
-            (Pool(name=name, size=DEFAULT_SIZE) for name in missing), ignore_conflicts=True
+            (Pool(name=name, size=DEFAULT_SIZE) for name in sorted(missing)), ignore_conflicts=True
         )
-        pools = _lock_pools(names)
-    taken_slots = _taken_slots(names)
-    return {pool.name: max(pool.size - taken_slots.get(pool.name, 0), 0) for pool in pools}
+        sizes = engine().lock_pools(names, wait=wait)
+    taken_slots = _taken_slots(sizes)
+    return {name: max(size - taken_slots.get(name, 0), 0) for name, size in sizes.items()}
+
+
+def _existing_pools(names: Collection[str]) -> set[str]:
+    return set(Pool.objects.filter(name__in=names).values_list("name", flat=True))
 
 
 def estimate_free_slots(names: Collection[str]) -> dict[str, int]:
@@ -60,11 +68,6 @@ def pools_with_queue(names: Collection[str]) -> set[str]:
 def _taken_slots(names: Collection[str]) -> dict[str, int]:
     active = Occurrence.objects.active().filter(pool__in=names).values("pool")
     return {row["pool"]: row["taken"] for row in active.annotate(taken=Count("pool")).order_by()}
-
-
-def _lock_pools(names: Collection[str]) -> list[Pool]:
-    rows = Pool.objects.filter(name__in=names).order_by("name")
-    return list(rows.select_for_update(no_key=True))
 
 
 # -- starts of a job --------------------------------------------------------------------------------------

@@ -2,12 +2,15 @@
 
 The cursor of a job is the mutex of its admission: every process that opens an occurrence holds it, so the
 answer to "is one active?" cannot change before it is used. Rows locked by another beat are left to that beat.
-Locks are taken in one order everywhere: occurrences, cursors, pools. A batch takes a constant number of
-statements, however many jobs exist.
+A batch takes a constant number of statements, however many jobs exist.
+
+Sessions that are not ours may hold any row. Occurrences and cursors are skipped if they are held. Tasks, to
+which the new runs refer, and pools are waited for, up to the beat's lock_timeout; then the beat fires
+carefully: it also skips what needs a held task or pool.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -17,7 +20,7 @@ from punctual.occurrences import transitions
 from punctual.occurrences.admission.admit import Admission, Facts, admit
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.capacity import free_slots, pools_with_queue, starts_left_by_job
-from punctual.occurrences.admission.opening import open_occurrences
+from punctual.occurrences.admission.opening import jobs_with_held_tasks, open_occurrences
 from punctual.occurrences.admission.overlap import KEEPS_LATEST, REQUESTED_CAUSES
 from punctual.occurrences.admission.selection import Selection, select_due
 from punctual.occurrences.engines.current import engine
@@ -52,8 +55,11 @@ class Fired:
         return self.fired + self.queued + self.skipped + self.missed
 
 
-def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
-    """Fire up to `limit` occurrences whose start time has come and which are not late."""
+def fire_due(now: datetime, *, limit: int = BATCH, careful: bool = False) -> Fired:
+    """Fire up to `limit` occurrences whose start time has come and which are not late.
+
+    `careful` leaves out occurrences of which another session holds a task or the pool.
+    """
     # A read first: on SQLite an empty tick must not take the write lock.
     if not Occurrence.objects.due(now).timely(now).exists():
         return Fired()
@@ -62,7 +68,9 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
         if not selection.rows:
             return Fired(contended=selection.due_count, more=selection.more)
         left = starts_left_by_job(selection.rows, selection.starts)
-        free = _free_slots({row.pool for row in selection.rows})
+        free = _free_slots({row.pool for row in selection.rows}, wait=not careful)
+        if careful:
+            selection = _without_held(selection, free)
         facts = Facts(now, selection.steps.keys(), selection.busy, selection.broken, left, free)
         admission = admit(selection.rows, facts)
         _write(admission, now)
@@ -71,10 +79,16 @@ def fire_due(now: datetime, *, limit: int = BATCH) -> Fired:
             return _result(selection, admission, ready)  # built while the database writes
 
 
-def _free_slots(pools: Collection[str]) -> dict[str, int]:
+def _free_slots(pools: Collection[str], *, wait: bool) -> dict[str, int]:
     """In a pool with a queue no slot is free for newcomers: they go to its end."""
     queued = pools_with_queue(pools)
-    return {name: 0 if name in queued else slots for name, slots in free_slots(pools).items()}
+    return {name: 0 if name in queued else slots for name, slots in free_slots(pools, wait=wait).items()}
+
+
+def _without_held(selection: Selection, pools: Container[str]) -> Selection:
+    held = jobs_with_held_tasks(selection.steps)
+    rows = [row for row in selection.rows if row.pool in pools and row.job_id not in held]
+    return replace(selection, rows=rows)
 
 
 def _write(admission: Admission, now: datetime) -> None:

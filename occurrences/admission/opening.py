@@ -83,6 +83,17 @@ def read_steps(jobs: Collection[str]) -> tuple[Steps, set[str]]:
     return resolve_steps(starmap(StoredTask, current.values_list(*ids, "name", "position", *texts)))
 
 
+def jobs_with_held_tasks(steps: Steps) -> set[str]:
+    """Jobs of which another session holds a task's row. New runs refer to it, and would wait at the commit.
+
+    The other tasks are locked until the end of the transaction.
+    """
+    tasks = {step.task_id for own in steps.values() for step in own}
+    rows = Task.objects.filter(id__any=Ids(tasks)).order_by("id")
+    locked = set(rows.select_for_update(skip_locked=True, no_key=True).values_list(IdText("id"), flat=True))
+    return {job for job, own in steps.items() if any(step.task_id not in locked for step in own)}
+
+
 def resolve_steps(tasks: Iterable[StoredTask]) -> tuple[Steps, set[str]]:
     """Resolve the configuration of each task, given in order.
 

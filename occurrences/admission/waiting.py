@@ -13,7 +13,7 @@ from punctual.occurrences import transitions
 from punctual.occurrences.admission.admit import Facts, admit, queue_order
 from punctual.occurrences.admission.candidates import read_candidates
 from punctual.occurrences.admission.capacity import estimate_free_slots, free_slots, starts_left_by_job
-from punctual.occurrences.admission.opening import open_occurrences, read_steps
+from punctual.occurrences.admission.opening import jobs_with_held_tasks, open_occurrences, read_steps
 from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
@@ -30,12 +30,14 @@ def admit_waiting(
     candidates = _candidates(jobs, pools, limit)
     if not candidates:
         return ()
-    starts = _lock_cursors({job for _, job, _ in candidates})
     free = free_slots({pool for _, _, pool in candidates})
-    # Read again under the locks: another process may have opened them meanwhile.
-    ids = _lock_waiting([id_ for id_, *_ in candidates])
-    rows = sorted(read_candidates(ids, state=OccurrenceState.QUEUED), key=queue_order)
+    starts = _lock_cursors({job for _, job, _ in candidates})
     steps, broken = read_steps(starts)
+    held = jobs_with_held_tasks(steps)
+    starts = {job: count for job, count in starts.items() if job not in held}
+    # Read again under the locks: another process may have opened them meanwhile.
+    ids = _lock_waiting([id_ for id_, job, _ in candidates if job in starts])
+    rows = sorted(read_candidates(ids, state=OccurrenceState.QUEUED), key=queue_order)
     left = starts_left_by_job(rows, starts)
     admission = admit(rows, Facts(now, steps.keys(), _busy(starts), broken, left, free))
     for reason, skipped in sorted(admission.skip.items()):
@@ -75,14 +77,16 @@ def first_in_line(condition: Q) -> OccurrenceQuerySet:
 
 
 def _lock_cursors(jobs: Collection[str]) -> dict[str, int]:
-    # In order, so that two workers that settle at once wait for each other instead of deadlocking.
+    """The cursors that no other process holds. A beat that holds one, and queues an occurrence, looks after
+    its commit whether it can start; if another session holds one, the sweeper looks every two seconds."""
     rows = Cursor.objects.filter(job__any=Ids(jobs)).order_by("job_id")
-    return dict(rows.select_for_update(no_key=True).values_list(IdText("job_id"), "starts"))
+    locked = rows.select_for_update(skip_locked=True, no_key=True)
+    return dict(locked.values_list(IdText("job_id"), "starts"))
 
 
 def _lock_waiting(ids: Collection[str]) -> list[str]:
     """With their cursors locked, only a process that ends them can hold some: do not wait for it, because it
-    may wait for a cursor or a pool."""
+    may wait for a pool."""
     rows = Occurrence.objects.waiting().filter(id__any=Ids(ids)).order_by("id")
     return list(rows.select_for_update(skip_locked=True, no_key=True).values_list(IdText("id"), flat=True))
 

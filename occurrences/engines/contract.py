@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -13,6 +14,14 @@ from punctual.occurrences.states import RUN_FINAL, AttemptState, OccurrenceState
 
 Row = Mapping[str, Any]  # values by attribute name; columns not named have their default
 FIRST_INSTANT, FIRST_ID = datetime(1, 1, 2, tzinfo=UTC), UUID(int=0)
+
+
+class Wait(Enum):
+    """How long to wait for rows that another session holds; NEVER leaves them out, BRIEFLY raises."""
+
+    FOREVER = 1
+    BRIEFLY = 2
+    NEVER = 3
 
 
 class Take(NamedTuple):
@@ -165,7 +174,7 @@ class Engine(Protocol):
     def step_due(self, ids: Collection[UUID]) -> list[UUID]: ...
 
     def lock_occurrences(
-        self, ids: Collection[UUID], states: Iterable[OccurrenceState]
+        self, ids: Collection[UUID], states: Iterable[OccurrenceState], wait: Wait
     ) -> list[OccurrenceFacts]: ...
 
     def read_runs(self, occurrences: Collection[UUID]) -> list[RunFacts]: ...
@@ -180,6 +189,12 @@ class Engine(Protocol):
         Pruning locks occurrences before it looks for rows that refer to them (`punctual.recovery.pruning`).
         So a parent either exists when a new row refers to it, and stays until that row is visible, or it is
         gone. Both lock in the order of ids, to avoid a deadlock. Call in a transaction; waits for deletions.
+        """
+
+    def lock_pools(self, names: Collection[str], *, wait: bool) -> dict[str, int]:
+        """Lock existing pools until the end of the transaction; return their sizes.
+
+        `wait`: wait for pools that another process has locked, half a second at most; or leave them out.
         """
 
     def oldest_rows(

@@ -28,8 +28,9 @@ from punctual.occurrences.engines.contract import (
     RunEnd,
     RunFacts,
     Take,
+    Wait,
 )
-from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun
 from punctual.occurrences.states import (
     OCCURRENCE_ACTIVE,
     RUN_HELD,
@@ -215,10 +216,13 @@ def step_due(ids: Collection[UUID]) -> list[UUID]:
 
 
 def lock_occurrences(
-    ids: Collection[UUID], states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE
+    ids: Collection[UUID],
+    states: Iterable[OccurrenceState] = OCCURRENCE_ACTIVE,
+    wait: Wait = Wait.FOREVER,
 ) -> list[OccurrenceFacts]:
     rows = Occurrence.objects.filter(id__in=ids, state__in=tuple(states)).select_related("job").order_by("id")
-    return [_occurrence_facts(row) for row in rows.select_for_update(of=("self",), no_key=True)]
+    locked = rows.select_for_update(of=("self",), no_key=True, skip_locked=wait is Wait.NEVER)
+    return [_occurrence_facts(row) for row in locked]
 
 
 def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
@@ -264,6 +268,12 @@ def close(
 def lock_parents(ids: Collection[UUID]) -> set[UUID]:
     """One writer at a time: no other process can delete now."""
     return set(Occurrence.objects.filter(id__any=ids).values_list("id", flat=True))
+
+
+def lock_pools(names: Collection[str], *, wait: bool) -> dict[str, int]:
+    """One writer at a time: no other process counts slots now."""
+    rows = Pool.objects.filter(name__in=names).order_by("name")
+    return dict(rows.select_for_update(no_key=True, skip_locked=not wait).values_list("name", "size"))
 
 
 def oldest_rows(cutoffs: Sequence[Cutoff], columns: tuple[str, ...], limit: int) -> list[tuple[Any, ...]]:

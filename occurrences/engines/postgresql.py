@@ -28,6 +28,7 @@ from punctual.occurrences.engines.contract import (
     RunEnd,
     RunFacts,
     Take,
+    Wait,
 )
 from punctual.occurrences.states import OccurrenceState
 
@@ -81,9 +82,11 @@ def step_due(ids: Collection[UUID]) -> list[UUID]:
     return [id_ for (id_,) in sql.fetch_rows(sql.STEP_DUE, {"ids": _array(ids)})]
 
 
-def lock_occurrences(ids: Collection[UUID], states: Iterable[OccurrenceState]) -> list[OccurrenceFacts]:
-    rows = sql.fetch_rows(sql.LOCK, {"ids": _array(ids), "states": _array(states)})
-    return [_occurrence_facts(row) for row in rows]
+def lock_occurrences(
+    ids: Collection[UUID], states: Iterable[OccurrenceState], wait: Wait
+) -> list[OccurrenceFacts]:
+    rows = sql.fetch_rows(sql.lock_occurrences(wait), {"ids": _array(ids), "states": _array(states)})
+    return [_occurrence_facts(row[: len(OccurrenceFacts._fields)]) for row in rows]
 
 
 def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
@@ -101,6 +104,14 @@ def close(
 
 def lock_parents(ids: Collection[UUID]) -> set[UUID]:
     return {id_ for (id_,) in sql.fetch_rows(sql.LOCK_PARENTS, {"ids": _array(ids)})}
+
+
+def lock_pools(names: Collection[str], *, wait: bool) -> dict[str, int]:
+    parameters = {"names": _array(map(_element, names))}
+    # In a session of a beat or a worker; a transaction of users' code must not get limits of ours.
+    limited = not getattr(connection, "runs_user_code", True)
+    rows = sql.fetch_rows(sql.lock_pools(wait=wait, limited=limited), parameters)
+    return {name: size for name, size, locked in rows if wait or locked}
 
 
 def oldest_rows(cutoffs: Sequence[Cutoff], columns: tuple[str, ...], limit: int) -> list[tuple[Any, ...]]:

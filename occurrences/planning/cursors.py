@@ -71,11 +71,15 @@ class SeenJob(NamedTuple):
 def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -> list[PlanCursor]:
     """Lock due cursors that no other process holds, the longest due first, each with its job.
 
+    The jobs are locked as well: new occurrences refer to them, so the commit would wait for a session that
+    holds one.
+
     `seen` are jobs by the texts of their ids. Others, and those whose cursor has moved since, are read by a
     later statement than the one that locks: within one statement they would be from before the lock.
     """
     rows = due.order_by("plan_at", "job_id").select_for_update(skip_locked=True, no_key=True)
-    locked = list(rows.values_list(IdText("job_id"), *CURSOR_COLUMNS)[:limit])
+    # A column of the job makes the statement join it, and lock it as well.
+    locked = [row[:-1] for row in rows.values_list(IdText("job_id"), *CURSOR_COLUMNS, "job__version")[:limit]]
     jobs = {row[0]: seen[row[0]][2:] for row in locked if row[0] in seen and seen[row[0]][:2] == row[1:3]}
     if unseen := [row[0] for row in locked if row[0] not in jobs]:
         jobs |= _read_jobs(unseen)

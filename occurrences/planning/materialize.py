@@ -83,6 +83,7 @@ def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
 def _plan(cursors: list[PlanCursor], now: datetime, *, closing: bool = False) -> Planned:
     if edited := [cursor for cursor in cursors if cursor.planned_until is None]:
         busy = record_raw_edits([cursor.job for cursor in edited], now=now)
+        busy |= set() if closing else _jobs_with_held_rows(edited)
         cursors = [cursor for cursor in cursors if cursor.job_id not in busy]  # still due: the next tick
         edited = [cursor for cursor in edited if cursor.job_id not in busy]
     moved = _delete_outdated(edited) if edited else {}
@@ -110,23 +111,37 @@ def write_cursors(cursors: Sequence[PlanCursor | Cursor]) -> None:
     engine().update_rows(Cursor, cursors, "settled_until", "planned_until", "plan_at", "problem")
 
 
+# What the definition before an edit had planned after the moment of the edit.
+OUTDATED = Q(state=OccurrenceState.PENDING, cause=Cause.SCHEDULE, scheduled_for__gt=F("job__updated_at"))
+# After an edit of a task, planning continues from here.
+OUTDATED &= Q(scheduled_for__gt=F("job__cursor__settled_until"))
+
+
+def _jobs_with_held_rows(edited: Collection[PlanCursor]) -> set[UUID]:
+    """Edited jobs of which another session holds an outdated row: a beat must not wait for it.
+
+    The other rows are locked until the end of the transaction.
+    """
+    rows = Occurrence.objects.filter(OUTDATED, job__any=[cursor.job_id for cursor in edited]).order_by("id")
+    locking = rows.select_for_update(skip_locked=True, no_key=True)
+    locked = set(locking.values_list("id", flat=True))
+    return {job for id_, job in rows.values_list("id", "job_id") if id_ not in locked}
+
+
 def _delete_outdated(edited: Collection[PlanCursor]) -> Mapping[UUID, Starts]:
-    """Delete what the definition before an edit had planned after the moment of the edit.
+    """Delete outdated rows of edited jobs.
 
     Return the start times that operators have chosen. A fixed delay counts from the end of the moved
     occurrence, so that one stays.
     """
-    outdated = Q(state=OccurrenceState.PENDING, cause=Cause.SCHEDULE, scheduled_for__gt=F("job__updated_at"))
-    # After an edit of a task, planning continues from here.
-    outdated &= Q(scheduled_for__gt=F("job__cursor__settled_until"))
-    moved = moved_rows([cursor.job_id for cursor in edited]).filter(outdated)
+    moved = moved_rows([cursor.job_id for cursor in edited]).filter(OUTDATED)
     starts = read_moved(moved)
     waiting = [
         cursor.job_id
         for cursor in edited
         if cursor.job_id in starts and is_plannable(cursor.job) and is_fixed_delay(cursor.job.schedule)
     ]
-    rows = Occurrence.objects.filter(outdated, job__any=[cursor.job_id for cursor in edited])
+    rows = Occurrence.objects.filter(OUTDATED, job__any=[cursor.job_id for cursor in edited])
     rows.exclude(late_at=None, job__in=waiting).delete()
     return {job: instants for job, instants in starts.items() if job not in waiting}
 
@@ -138,7 +153,9 @@ def _end_older(late: LateInstants) -> None:
             continue  # the compressed run covers them
         jobs = [job for job, other in late.dispositions.items() if other == disposition]
         older = Occurrence.objects.due(late.now).late(late.now).filter(job__any=jobs)
-        ids = list(older.values_list("id", flat=True))
+        # Rows that another session holds are left: catching up decides about them.
+        locked = older.order_by("id").select_for_update(skip_locked=True, no_key=True)
+        ids = list(locked.values_list("id", flat=True))
         end = transitions.skip if disposition.state == OccurrenceState.SKIPPED else transitions.miss
         end(ids, reason=disposition.reason, now=late.now)
 

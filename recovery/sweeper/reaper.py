@@ -4,7 +4,8 @@ A run that was claimed in a bundle may or may not have started when its worker d
 costs no retry, and is sent unbundled from then on, so that a run that crashes its worker is identified.
 
 Safe in any number of processes: the loss goes through the same `report` a worker uses, under the occurrence's
-row lock and with the token of the lost claim, so one loss is recorded once.
+row lock and with the token of the lost claim, so one loss is recorded once. Rows that another session holds
+are left to the next sweep.
 """
 
 from dataclasses import dataclass, replace
@@ -37,10 +38,10 @@ def reap(now: datetime, *, limit: int = BATCH) -> Reaped:
     if not candidates:
         return Reaped()
     with transaction.atomic():
-        transitions.lock_occurrences(set(candidates.values()))
+        free = {row.id for row in transitions.lock_free_occurrences(set(candidates.values()))}
         # Read again under the locks: a worker may have renewed its lease in the meantime.
-        rows = expired.filter(id__in=candidates).select_related("task", "occurrence").order_by("id")
-        runs = list(rows.select_for_update(of=("self",), no_key=True))
+        rows = expired.filter(id__in=candidates, occurrence__in=free).select_related("task", "occurrence")
+        runs = list(rows.order_by("id").select_for_update(of=("self",), no_key=True))
         reports = [_report(run, run.claim_token) for run in runs if run.claim_token is not None]
         settled = report(reports, now=now) if reports else Settled()
         _copy_lease_to_attempts(runs, reports)

@@ -19,7 +19,7 @@ BATCH = 200
 
 def end_replaced(now: datetime, *, limit: int = BATCH) -> Settled:
     ids = list(replaced_occurrences().order_by("id").values_list("id", flat=True)[:limit])
-    return cancel(ids, reason=Reason.REPLACED, now=now) if ids else Settled()
+    return cancel(ids, reason=Reason.REPLACED, now=now, wait=False) if ids else Settled()
 
 
 def replaced_occurrences() -> OccurrenceQuerySet:

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
-from punctual.execution.broker.dispatch import dispatch
+from punctual.execution.broker.dispatch import Dispatched, dispatch
+from punctual.execution.ending.settle import Settled
+from punctual.jobs.database_errors import unless_locked
 from punctual.recovery.pruning import prune_step
 from punctual.recovery.sweeper.free_slots import admit_stranded
-from punctual.recovery.sweeper.reaper import reap
+from punctual.recovery.sweeper.reaper import Reaped, reap
 from punctual.recovery.sweeper.replacement import end_replaced
-from punctual.recovery.sweeper.resend import resend
+from punctual.recovery.sweeper.resend import Resent, resend
 from punctual.recovery.sweeper.settlement import request_settlement
 from punctual.recovery.sweeper.timeouts import end_overdue
 
@@ -29,19 +32,33 @@ class Swept:
 
 
 def run_once(now: datetime) -> Swept:
-    reaped = reap(now)
-    stale = end_overdue(now)
-    replaced = end_replaced(now)
-    admitted = admit_stranded(now)
+    """A step that needs a row held by another session is left out; the others go on."""
+    reaped, stale, replaced, resent, requested = Reaped(), Settled(), Settled(), Resent(), Dispatched()
+    admitted: tuple[UUID, ...] = ()
+    pruned = 0
+    with unless_locked("reap"):
+        reaped = reap(now)
+    with unless_locked("end overdue"):
+        stale = end_overdue(now)
+    with unless_locked("end replaced"):
+        replaced = end_replaced(now)
+    with unless_locked("admit"):
+        admitted = admit_stranded(now)
     # Resend lost runs unbundled: one of them may be what crashes workers.
     dispatch(reaped.settled.released, now=now, bundles=False)
     dispatch([*stale.released, *replaced.released, *admitted], now=now)
-    just_ended = (*reaped.settled.finished, *stale.finished, *replaced.finished)
+    with unless_locked("resend"):
+        resent = resend(now)
+    with unless_locked("settle"):
+        just_ended = (*reaped.settled.finished, *stale.finished, *replaced.finished)
+        requested = request_settlement(now, just_ended=just_ended)
+    with unless_locked("prune"):
+        pruned = prune_step(now)  # last: a failure of pruning must not prevent the repairs above
     return Swept(
         lost=reaped.lost,
         stale=len(stale.finished),
-        resent=resend(now).sent,
-        settle_requests=request_settlement(now, just_ended=just_ended).sent,
+        resent=resent.sent,
+        settle_requests=requested.sent,
         admitted=len(admitted),
-        pruned=prune_step(now),  # last: a failure of pruning must not prevent the repairs above
+        pruned=pruned,
     )

@@ -18,7 +18,8 @@ def end_overdue(now: datetime, *, limit: int = BATCH) -> Settled:
     ids = list(overdue.values_list("id", flat=True)[:limit])
     if not ids:
         return Settled()
-    ended = cancel(ids, reason=Reason.EXECUTION_TIMEOUT, now=now, outcome=OccurrenceState.FAILED_STALE)
+    outcome = OccurrenceState.FAILED_STALE
+    ended = cancel(ids, reason=Reason.EXECUTION_TIMEOUT, now=now, outcome=outcome, wait=False)
     for id_ in ended.finished:
         emit(Event.OCCURRENCE_STALE, occurrence=format_id("occ", id_))
     return ended

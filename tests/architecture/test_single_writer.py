@@ -21,7 +21,7 @@ STATE_STEPS = {"claim", "end", "close"}  # of an engine
 PACKAGE = "punctual.occurrences.engines"
 CONTRACT = f"{PACKAGE}.contract"
 VALUES = {
-    *("ClaimedRun", "Closing", "Cutoff", "Ended", "OccurrenceFacts", "RunEnd", "RunFacts", "Take"),
+    *("ClaimedRun", "Closing", "Cutoff", "Ended", "OccurrenceFacts", "RunEnd", "RunFacts", "Take", "Wait"),
     "Engine",  # a protocol: it has no code
 }
 CONSTANTS = {"Row", "FIRST_ID", "FIRST_INSTANT"}

@@ -98,7 +98,11 @@ def test_settings_are_applied_once_per_connection() -> None:
         session.configure()
         connection.close()
         session.configure()
-    once = ["SET idle_in_transaction_session_timeout = 60000", "SET random_page_cost = 1.1"]
+    once = [
+        "SET idle_in_transaction_session_timeout = 60000",
+        "SET lock_timeout = 500",
+        "SET random_page_cost = 1.1",
+    ]
     assert statements == once * 2
 
 
