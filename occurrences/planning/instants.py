@@ -94,9 +94,9 @@ def reach_after(schedule: Schedule, config: Config) -> timedelta:
 
 
 def _spread(schedule: Schedule, config: Config) -> krontab.Spread | None:
-    return (
-        krontab.parse_spread(config.spread) if config.spread else getattr(unbounded(schedule), "spread", None)
-    )
+    if config.spread:
+        return krontab.parse_spread(config.spread)
+    return None if isinstance(schedule, Expression) else getattr(unbounded(schedule), "spread", None)
 
 
 def decide_spread(
