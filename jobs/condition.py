@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from django.db.models import Exists, OuterRef, Q, TextChoices
 
 from punctual.jobs.declaration.registry import registry
-from punctual.jobs.models import Job, Origin, Task
+from punctual.jobs.models import HELD, Job, Origin, Task
 
 
 class Condition(TextChoices):
@@ -25,7 +25,7 @@ def condition(job: Job, tasks: Iterable[Task]) -> Condition:
         return Condition.UNRESOLVED
     if not job.enabled:
         return Condition.DISABLED
-    return Condition.PAUSED if job.paused else Condition.ACTIVE
+    return Condition.PAUSED if job.paused or job.suspended else Condition.ACTIVE
 
 
 def is_unresolved(task: Task) -> bool:
@@ -42,6 +42,6 @@ def in_condition(condition: str) -> Q:
         Condition.REMOVED.value: ~registered,
         Condition.UNRESOLVED.value: registered & unresolved,
         Condition.DISABLED.value: registered & ~unresolved & ~enabled,
-        Condition.PAUSED.value: registered & ~unresolved & enabled & Q(paused_at__isnull=False),
-        Condition.ACTIVE.value: registered & ~unresolved & enabled & Q(paused_at=None),
+        Condition.PAUSED.value: registered & ~unresolved & enabled & HELD,
+        Condition.ACTIVE.value: registered & ~unresolved & enabled & ~HELD,
     }[condition]

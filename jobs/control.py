@@ -123,6 +123,7 @@ def resume(name: str, *, backlog: str = "none") -> bool:
     """
     if backlog not in BACKLOGS:
         raise DefinitionError("backlog", backlog, f"expected one of {', '.join(BACKLOGS)}", owner=name)
+    _refuse_suspended(get_job(name))
     with transaction.atomic():
         job = Job.objects.select_for_update(no_key=True).get(pk=get_job(name).pk)
         if job.paused_at is None:
@@ -131,6 +132,13 @@ def resume(name: str, *, backlog: str = "none") -> bool:
         if backlog != "none":
             connected_ledger().run_skipped(job, choice=backlog, since=job.paused_at, now=database_now())
     return True
+
+
+def _refuse_suspended(job: Job) -> None:
+    """A schedule that says suspend=true is not overruled by a column."""
+    if job.suspended:
+        reason = "its @policy says suspend=true; change the schedule to resume the job"
+        raise DefinitionError("schedule", job.schedule, reason, owner=job.name)
 
 
 @scheduling_call
@@ -157,14 +165,15 @@ def is_active(name: str) -> bool:
 
 
 def is_paused(name: str) -> bool:
-    """Whether the job is paused."""
-    return get_job(name).paused
+    """Whether the job is paused, by an operator or by its schedule's `@policy(suspend=true)`."""
+    job = get_job(name)
+    return job.paused or job.suspended
 
 
 def is_enabled(name: str) -> bool:
     """Whether the job is enabled, registered and not paused."""
     job = get_job(name)
-    return job.enabled and not job.paused and not job.removed
+    return job.enabled and not job.paused and not job.suspended and not job.removed
 
 
 def is_running(name: str) -> bool:

@@ -7,7 +7,11 @@ progress in `occurrences.Cursor`, so an edit of a job cannot undo it.
 from django.db import models
 from django.db.models import Q
 
+from punctual.jobs.config.policy import SUSPENDED, is_suspended
 from punctual.jobs.ids import format_id
+
+# Jobs that start nothing: an operator has paused them, or their schedules say so.
+HELD = Q(paused_at__isnull=False) | Q(schedule__regex=SUSPENDED)
 
 
 class Origin(models.TextChoices):
@@ -74,6 +78,11 @@ class Job(models.Model):
     @property
     def paused(self) -> bool:
         return self.paused_at is not None
+
+    @property
+    def suspended(self) -> bool:
+        """Whether its schedule says so; that holds it like a pause, until the schedule is edited."""
+        return is_suspended(self.schedule)
 
     @property
     def removed(self) -> bool:

@@ -156,7 +156,7 @@ def decide(newest: Occurrence, late: Sequence[Late], ranges: Sequence[Range], *,
     """Apply the strategy of `newest`, the row of the last instant, to all of `late`, in order of instants."""
     name, config = newest.job.name, load_snapshot(newest.config)
     ids = [row.id for row in late]
-    if newest.job.paused:
+    if newest.job.paused or newest.job.suspended:
         return Decision(name, len(late), paused=ids)
     if config.recovery is Recovery.COMPRESSED:
         compress = {newest.id: covered_span(late, ranges)}

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from punctual.console.kit.badges import CHART_LOOK, CHART_LOOKS, CHART_WORDS
 from punctual.console.kit.charts import bar, group, label_text, line, picture
 from punctual.jobs.job_schedule import schedule_summary
-from punctual.jobs.models import Job
+from punctual.jobs.models import HELD, Job
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.states import OccurrenceState
 
@@ -40,7 +40,7 @@ def recorded_starts(now: datetime) -> dict[tuple[datetime, str], int]:
 
 def projected_starts(now: datetime) -> dict[tuple[datetime, str], int]:
     """Count starts that schedules name beyond the planned rows: planning is only a row or a minute ahead."""
-    planned_jobs = Job.objects.active().filter(paused_at=None).exclude(origin="polling")
+    planned_jobs = Job.objects.active().exclude(HELD).exclude(origin="polling")
     jobs = list(planned_jobs[: MAX_PROJECTED_JOBS + 1])
     if len(jobs) > MAX_PROJECTED_JOBS:
         return {}

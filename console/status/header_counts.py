@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 from punctual.console.kit.display import SHAPES
-from punctual.jobs.models import Job
+from punctual.jobs.models import HELD, Job
 from punctual.occurrences.models import Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
 
@@ -95,7 +95,7 @@ def counted_rows(now: datetime) -> dict[str, QuerySet[Any]]:
         "retrying": TaskRun.objects.filter(state=RunState.RETRY),
         "late": due.late(now),
         "dead": TaskRun.objects.dead(),
-        "paused": Job.objects.registered().filter(paused_at__isnull=False),
+        "paused": Job.objects.registered().filter(HELD),
     }
 
 

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from punctual.console.status.metric_totals import counters_text
 from punctual.console.status.queue_coverage import queue_coverage
 from punctual.execution.models import Process
-from punctual.jobs.models import Job
+from punctual.jobs.models import HELD, Job
 from punctual.occurrences.active_states import Activity, activity_of_occurrence
 from punctual.occurrences.models import Occurrence, TaskRun
 
@@ -51,7 +51,7 @@ def state_gauges() -> Iterator[Metric]:
     waiting = "Occurrences of which no worker holds a run: one waits for its next attempt."
     yield gauge("jobs_retrying", waiting, count.get(Activity.RETRYING, 0))
     yield gauge("jobs_in_queue", "Occurrences due and waiting.", Occurrence.objects.waiting().count())
-    paused = Job.objects.registered().filter(paused_at__isnull=False).count()
+    paused = Job.objects.registered().filter(HELD).count()
     yield gauge("jobs_paused", "Jobs paused.", paused)
     yield gauge("dlq_size", "Runs in the dead-letter queue.", TaskRun.objects.dead().count())
 

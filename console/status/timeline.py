@@ -101,7 +101,7 @@ def make_mark(row: Any, now: datetime) -> Mark:
 
 def planned_marks(job: Job, view: View) -> list[Mark]:
     """Mark instants of the schedule in the future, beyond the rows planned so far."""
-    if job.removed or not job.enabled or job.paused:
+    if job.removed or not job.enabled or job.paused or job.suspended:
         return []
     fires = schedule_summary(job, view.now, MAX_PLANNED).fires
     ahead = [fire.instant for fire in fires if fire.instant < view.end]

@@ -10,9 +10,12 @@ from typing import Any
 from punctual.conf import cascade_layer, read_once, remember
 from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery
 from punctual.jobs.config.keys import KEYS, TASK_KEYS, Json, normalize, read_setting
+from punctual.jobs.config.policy import policy_layer
 from punctual.jobs.config.retry import Retry
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import Job, Task
+
+RECOVERY_BOUNDS = ("recovery_max_occurrences", "recovery_max_duration")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,10 @@ class Config:
         return _config_json(self, None)
 
     def origin(self, key: str) -> str:
-        """Name the layer that set this value: `default`, `platform`, `job`, `task` or `occurrence`."""
+        """Name the layer that set this value.
+
+        One of `default`, `platform`, `schedule`, `job`, `task` and `occurrence`.
+        """
         return self.origins.get(key, "default")
 
 
@@ -78,7 +84,12 @@ def load_snapshot(snapshot: Mapping[str, Json]) -> Config:
 
 def job_config(job: Job, overrides: Mapping[str, Any] | None = None) -> Config:
     """Return the configuration of a job; `overrides` are those of one occurrence, the most specific layer."""
-    layers = {"platform": platform(), "job": job.config, "occurrence": overrides or {}}
+    layers = {
+        "platform": platform(),
+        "schedule": policy_layer(job.schedule),
+        "job": job.config,
+        "occurrence": overrides or {},
+    }
     return _merge_json(json.dumps(layers))
 
 
@@ -114,3 +125,18 @@ def _merge_json(layers: str) -> Config:
 def platform() -> dict[str, Any]:
     """Return the overrides of this installation; do not change them."""
     return normalize(cascade_layer(), owner="PUNCTUAL")
+
+
+def check_combination(overrides: Mapping[str, Any], *, owner: str) -> None:
+    """Refuse settings of a job that contradict each other, or that have no effect beside the platform's."""
+    bounds = [key for key in RECOVERY_BOUNDS if overrides.get(key) is not None]
+    if not bounds and "recovery" not in overrides:
+        return
+    config = merge_layers({"platform": platform(), "job": overrides})
+    bounded = config.recovery is Recovery.BOUNDED_WINDOW
+    if bounds and not bounded:
+        reason = f"has an effect only with recovery=bounded_window; here it is {config.recovery}"
+        raise DefinitionError(bounds[0], overrides[bounds[0]], reason, owner=owner)
+    if bounded and config.recovery_max_occurrences is None and config.recovery_max_duration is None:
+        reason = f"needs {' or '.join(RECOVERY_BOUNDS)}"
+        raise DefinitionError("recovery", str(config.recovery), reason, owner=owner)

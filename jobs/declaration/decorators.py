@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
+from punctual.jobs.config.cascade import check_combination
 from punctual.jobs.config.keys import TASK_KEYS, normalize
 from punctual.jobs.config.retry import Retry
 from punctual.jobs.declaration.registry import TaskFunction, registry
@@ -68,6 +69,7 @@ class Job:
     ) -> None:
         self.name = validate_name("name", name)
         self.config = normalize(config, owner=name)
+        check_combination(self.config, owner=name)
         self.schedule = validate_schedule(schedule, self.config, owner=name)
         self.metadata = validate_metadata(metadata, owner=name)
         self.tasks: tuple[TaskDefinition, ...] = ()

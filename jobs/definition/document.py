@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from punctual import schedules
+from punctual.jobs.config.cascade import check_combination
 from punctual.jobs.config.keys import TASK_KEYS, normalize
+from punctual.jobs.config.policy import policy_layer
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.json_values import is_storable
 
@@ -56,6 +58,7 @@ class Definition:
         fields = _object(data, JOB_FIELDS, owner=owner)
         name = validate_name("name", fields.get("name"), owner=owner)
         config = normalize(_mapping("config", fields.get("config", {}), owner=name), owner=name)
+        check_combination(config, owner=name)
         return cls(
             name=name,
             schedule=validate_schedule(fields.get("schedule"), config, owner=name),
@@ -87,6 +90,10 @@ def validate_schedule(text: Any, config: Mapping[str, Any], *, owner: str) -> st
     if len(text) > MAX_SCHEDULE_LENGTH:
         reason = f"expected at most {MAX_SCHEDULE_LENGTH} characters"
         raise DefinitionError("schedule", text, reason, owner=owner)
+    stated = policy_layer(str(text)).get("overlap")
+    if stated is not None and config.get("overlap", stated) != stated:
+        reason = f"the schedule's @policy says {stated}; state one of them"
+        raise DefinitionError("overlap", config["overlap"], reason, owner=owner)
     return str(text)
 
 

@@ -7,6 +7,8 @@ that are known to be valid; there is no second set of rules.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from punctual.jobs.config.cascade import RECOVERY_BOUNDS
+from punctual.jobs.config.keys import read_setting
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.json_values import find_mistakes
@@ -47,12 +49,29 @@ def _parts(data: object) -> Iterator[dict[str, Any]]:
     for key in dict.fromkeys((*VALID_JOB, *data)):
         match key, data.get(key):
             case "config", Mapping() as config:
-                yield from ({"config": {setting: value}} for setting, value in config.items())
+                yield from ({"config": part} for part in _setting_parts(config))
             case "tasks", [*tasks] if tasks:
                 yield from ({"tasks": [part]} for task in tasks for part in _task_parts(task))
                 yield {"tasks": [{**VALID_TASK, "name": name} for name in _names(tasks)]}
             case _, value:
                 yield {key: value}
+
+
+def _setting_parts(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each setting alone; those of recovery are checked together, if each of them is valid."""
+    bounds = ("recovery", *RECOVERY_BOUNDS)
+    together = {key: config[key] for key in bounds if key in config}
+    yield from ({key: value} for key, value in config.items() if key not in together)
+    broken = [{key: value} for key, value in together.items() if not _is_valid_setting(key, value)]
+    yield from broken or [together]
+
+
+def _is_valid_setting(key: str, value: object) -> bool:
+    try:
+        read_setting(key, value, owner="")
+    except DefinitionError:
+        return False
+    return True
 
 
 def _task_parts(task: object) -> Iterator[object]:

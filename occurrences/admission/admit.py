@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from punctual.jobs.config.policy import is_suspended
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.capacity import COUNTED_CAUSES
 from punctual.occurrences.admission.overlap import REQUESTED_CAUSES, Queue, Skip, queue_or_skip
@@ -82,4 +83,5 @@ def _refusal(row: Due, facts: Facts, starts: Mapping[str, int]) -> Reason | None
         return Reason.REMOVED
     if not row.enabled:
         return Reason.STOPPED
-    return None if row.paused_at is None else Reason.PAUSED
+    suspended = "suspend" in row.schedule and is_suspended(row.schedule)
+    return Reason.PAUSED if row.paused_at is not None or suspended else None

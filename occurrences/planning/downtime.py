@@ -88,7 +88,7 @@ class LateInstants:
         return self.now - config.misfire_grace - reach_after(schedule, config)
 
     def _rules(self, job: Job, config: Config) -> Iterable[tuple[Bounds, Disposition]]:
-        if job.paused:
+        if job.paused or job.suspended:
             yield Bounds(newest=0), Disposition(OccurrenceState.SKIPPED, Reason.PAUSED)
         elif config.recovery is Recovery.COMPRESSED:
             compressing = Disposition(OccurrenceState.SKIPPED, Reason.COMPRESSING)

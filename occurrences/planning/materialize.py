@@ -15,7 +15,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, Q
 
-from punctual.jobs.config.cascade import Config, stored_config
+from punctual.jobs.config.cascade import Config, job_config, stored_config
+from punctual.jobs.config.policy import SUSPENDED
 from punctual.jobs.events import Event, emit
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
@@ -78,6 +79,15 @@ def plan_jobs(jobs: Collection[UUID], *, now: datetime) -> None:
     due = Cursor.objects.due(now).filter(job__any=jobs).select_related("job").order_by("job_id")
     while cursors := list(map(cursor_of, due.select_for_update(of=("self",), no_key=True))):
         _plan(cursors, now, closing=True)
+    _skip_suspended(jobs, now)
+
+
+def _skip_suspended(jobs: Collection[UUID], now: datetime) -> None:
+    """Record what a suspended schedule has held up to now: the new definition may not be suspended."""
+    pending = Occurrence.objects.filter(job__any=jobs, state=OccurrenceState.PENDING, run_at__lte=now)
+    held = pending.filter(job__schedule__regex=SUSPENDED, cause__in=(Cause.SCHEDULE, Cause.RECOVERY))
+    if ids := list(held.values_list("id", flat=True)):
+        transitions.skip(ids, reason=Reason.PAUSED, now=now)
 
 
 def _plan(cursors: list[PlanCursor], now: datetime, *, closing: bool = False) -> Planned:
@@ -172,7 +182,8 @@ def _advance(
         return []
     start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
     try:
-        config = stored_config(cursor.config)
+        # A krontab's policy is a layer of its own; any other text needs no look at the schedule.
+        config = job_config(job) if "@policy" in job.schedule else stored_config(cursor.config)
         schedule = schedule_of(job, config)
         if starts_left(schedule, cursor.starts) == 0:
             return []

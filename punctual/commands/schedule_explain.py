@@ -93,7 +93,7 @@ class NamedJob:
             return "removed"
         if not self.job.enabled:
             return "stopped"
-        return "paused" if self.job.paused else ""
+        return "paused" if self.job.paused or self.job.suspended else ""
 
 
 def run(options: Options) -> Answer:

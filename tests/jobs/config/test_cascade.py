@@ -2,8 +2,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
-from punctual.jobs.config.cascade import Config, load_snapshot, merge_layers
+from punctual.jobs.config.cascade import Config, check_combination, load_snapshot, merge_layers
 from punctual.jobs.config.choices import Mode, Overlap
 from punctual.jobs.config.keys import KEYS, TASK_KEYS, normalize
 from punctual.jobs.config.retry import Retry
@@ -161,3 +162,27 @@ def test_a_more_specific_layer_can_remove_a_bound() -> None:
 def test_enum_members_are_stored_as_plain_strings() -> None:
     stored = normalize({"overlap": Overlap.QUEUE, "mode": Mode.PARALLEL}, owner="job")
     assert [type(value) for value in stored.values()] == [str, str]
+
+
+@pytest.mark.req("REC-1")
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"recovery": "execute_all", "recovery_max_occurrences": 3}, "only with recovery=bounded_window"),
+        ({"recovery_max_duration": "1h"}, "only with recovery=bounded_window; here it is execute_last"),
+        ({"recovery": "bounded_window"}, "needs recovery_max_occurrences or recovery_max_duration"),
+    ],
+)
+def test_contradictory_recovery_bounds_are_refused(config: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DefinitionError, match=reason):
+        check_combination(normalize(config, owner="job"), owner="job")
+
+
+@pytest.mark.req("REC-1")
+@override_settings(PUNCTUAL={"recovery": "bounded_window", "recovery_max_occurrences": 5})
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"recovery": "execute_all"}, {"recovery_max_duration": "1h"}, {"recovery": "bounded_window"}],
+)
+def test_bounds_are_judged_with_what_the_platform_says(config: dict[str, Any]) -> None:
+    check_combination(normalize(config, owner="job"), owner="job")
