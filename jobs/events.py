@@ -41,7 +41,11 @@ class Event(StrEnum):
         WARNING,
         "A worker lost its broker with unfinished messages; the sweeper resends them.",
     )
-    ATTEMPT_FAILED = "attempt.failed", WARNING, "A function raised or exceeded its timeout."
+    ATTEMPT_FAILED = (
+        "attempt.failed",
+        WARNING,
+        "A function raised or exceeded its timeout. An error with the traceback if there is no retry.",
+    )
     ATTEMPT_LOST = "attempt.lost", WARNING, "The lease of a silent worker expired; its run is retried."
     ATTEMPT_ENDED = (
         "attempt.ended",
@@ -102,11 +106,26 @@ def emit_error(event: Event, **facts: object) -> None:
         _log(event, facts, exc_info=True)
 
 
+def emit_failure(event: Event, error: BaseException | None, traceback: str, /, **facts: object) -> None:
+    """Log an event as an error, with the traceback of an exception, or with one that was stored as text."""
+    if not logger.isEnabledFor(ERROR):
+        return
+    place = event.value, 0
+    exc_info = None if error is None else (type(error), error, error.__traceback__)
+    text, extra = (event.value, _line(facts)), {"event": event.value, "facts": facts}
+    stored = None if error is not None and error.__traceback__ else traceback.rstrip() or None
+    record = logger.makeRecord(logger.name, ERROR, *place, "%s %s", text, exc_info, None, extra, stored)
+    logger.handle(record)
+
+
 def _log(event: Event, facts: Mapping[str, object], *, exc_info: bool = False) -> None:
-    text = " ".join(f"{key}={value}" for key, value in facts.items())
-    line = " ".join(text.split())  # the text of an error may have several lines
     extra = {"event": event.value, "facts": facts}
-    logger.log(event.level, "%s %s", event.value, line, extra=extra, exc_info=exc_info)
+    logger.log(event.level, "%s %s", event.value, _line(facts), extra=extra, exc_info=exc_info)
+
+
+def _line(facts: Mapping[str, object]) -> str:
+    text = " ".join(f"{key}={value}" for key, value in facts.items())
+    return " ".join(text.split())  # the text of an error may have several lines
 
 
 class IdsAdapter(logging.LoggerAdapter[logging.Logger]):

@@ -54,7 +54,8 @@ class Json(logging.Formatter):
     def _exception(self, record: logging.LogRecord) -> dict[str, str]:
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
-        return {"exception": record.exc_text} if record.exc_text else {}
+        text = record.exc_text or record.stack_info  # a stored traceback
+        return {"exception": text} if text else {}
 
 
 def _ids(record: logging.LogRecord) -> Mapping[str, Any]:

@@ -75,6 +75,7 @@ class Report:
     result: Result
     recorded: bool = True  # the attempt is a row
     alone: ClaimedRun | None = None  # the run, if it is known to be the only one of its occurrence
+    job: str = ""  # unknown to a process that reports for another
 
 
 def report_of_row(run: TaskRun, token: UUID, result: Result) -> Report:

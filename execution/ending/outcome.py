@@ -33,7 +33,7 @@ class Result:
     traceback: str = ""
     delay: timedelta | None = None
     log: str = ""
-    exception: Exception | None = field(default=None, compare=False, repr=False)  # if others may see it
+    exception: Exception | None = field(default=None, compare=False, repr=False)  # to be shown to Celery
 
 
 @dataclass(frozen=True)

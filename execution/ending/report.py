@@ -17,9 +17,9 @@ from uuid import UUID
 from django.db import OperationalError, connection, transaction
 
 from punctual.execution.ending.attempt_report import Begun, Report, error_line, run_end
-from punctual.execution.ending.settle import Settled, admit_after, combine, settle
+from punctual.execution.ending.settle import FailedAttempt, Settled, admit_after, combine, settle
 from punctual.jobs.database_errors import is_lock_conflict
-from punctual.jobs.events import Event, emit
+from punctual.jobs.events import Event, emit, emit_failure
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.contract import OccurrenceFacts, RunEnd, Wait
@@ -92,6 +92,7 @@ def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) 
         finished=tuple(row.id for row, _ in closed),
         fenced=len(late),
         with_hooks=tuple(row.id for row, end in closed if not end.finalized),
+        failed=tuple(_failed_attempt(item, end) for item, end in written if item.result.error_type),
     )
     # Also those of late results: this may be the second try of a report whose connection broke.
     with_neighbours = {item.occurrence_id for item in reports if item.alone is None}
@@ -154,12 +155,32 @@ def _attempt(
 def _emit_events(
     written: Iterable[tuple[Report, RunEnd]], closed: Iterable[tuple[OccurrenceFacts, RunEnd]], *, fenced: int
 ) -> None:
-    for item, _ in written:
+    for item, end in written:
         if item.result.error_type:
-            run, number = format_id("run", item.begun.run), item.begun.number
-            ids = {"task": item.task, "run": run, "attempt": number}
-            emit(Event.ATTEMPT_FAILED, **ids, ending=item.result.ending, error=error_line(item.result))
+            _emit_failure(item, end)
     for row, end in closed:
         emit(Event.OCCURRENCE_FINISHED, job=row.job, occurrence=format_id("occ", row.id), outcome=end.outcome)
     if fenced:
         emit(Event.ATTEMPT_FENCED, count=fenced)
+
+
+def _emit_failure(item: Report, end: RunEnd) -> None:
+    result = item.result
+    facts = {
+        "task": item.task,
+        "run": format_id("run", item.begun.run),
+        "attempt": item.begun.number,
+        "ending": result.ending,
+        "error": error_line(result),
+    }
+    if end.final:
+        emit_failure(Event.ATTEMPT_FAILED, result.exception, result.traceback, **facts)
+    else:
+        emit(Event.ATTEMPT_FAILED, **facts)
+
+
+def _failed_attempt(item: Report, end: RunEnd) -> FailedAttempt:
+    result = item.result
+    retry_at = None if end.final else end.available_at
+    names = item.begun.run, item.begun.attempt, item.job, item.task
+    return FailedAttempt(*names, retry_at, error_line(result), result.traceback, result.exception)

@@ -7,10 +7,11 @@ the same function.
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import OperationalError, transaction
@@ -25,6 +26,20 @@ from punctual.occurrences.admission.waiting import admit_waiting
 from punctual.occurrences.engines.contract import Closing, OccurrenceFacts, RunFacts, Wait
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, Reason, RunState
 
+
+class FailedAttempt(NamedTuple):
+    """An attempt that has failed, for those who are told about it."""
+
+    run: UUID
+    attempt: UUID
+    job: str
+    task: str
+    retry_at: datetime | None  # None: the failure is final
+    line: str  # the type and the text of its error
+    traceback: str
+    exception: Exception | None
+
+
 Closed = tuple[OccurrenceFacts, Sequence[RunFacts], OccurrenceState]
 
 
@@ -36,6 +51,7 @@ class Settled:
     finished: tuple[UUID, ...] = ()
     fenced: int = 0
     with_hooks: tuple[UUID, ...] = ()  # those of `finished` whose jobs have hooks
+    failed: tuple[FailedAttempt, ...] = field(default=(), compare=False)
 
 
 def combine(first: Settled, second: Settled) -> Settled:
@@ -44,6 +60,7 @@ def combine(first: Settled, second: Settled) -> Settled:
         (*first.finished, *second.finished),
         first.fenced + second.fenced,
         (*first.with_hooks, *second.with_hooks),
+        (*first.failed, *second.failed),
     )
 
 

@@ -47,6 +47,7 @@ FACTS_AT, NOTICE_AT, INTERRUPT_AT, RELIEVED_AT, PROGRESS_AT, LOG_AT, BEGUN_AT = 
     8192,
 )
 HEAD = struct.Struct("<IB")  # the supervisor's process, whether the worker is stopping
+EVENTS_AT = SLOTS + SLOTS * SLOT_BYTES + HEAD.size  # whether the worker sends events of its tasks
 HEAD_AT = SLOTS + SLOTS * SLOT_BYTES
 IDLE, RUNNING, REPORTING = range(3)
 MAX_PROGRESS_BYTES = LOG_AT - PROGRESS_AT - TEXT.size
@@ -237,7 +238,7 @@ class Board:
     """All slots of a worker. Created before the worker forks, so that its processes share the memory."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, HEAD_AT + HEAD.size)
+        self._memory = mmap.mmap(-1, EVENTS_AT + 1)
         self._own = local()
         self._threads = count()
 
@@ -261,6 +262,15 @@ class Board:
 
     def head(self, *, supervisor: int, stopping: bool = False) -> None:
         HEAD.pack_into(self._memory, HEAD_AT, supervisor, stopping)
+
+    @property
+    def sends_events(self) -> bool:
+        """Whether Flower, or another monitor, has asked the worker for events; only the worker knows it."""
+        return bool(self._memory[EVENTS_AT])
+
+    @sends_events.setter
+    def sends_events(self, enabled: bool) -> None:
+        self._memory[EVENTS_AT] = enabled
 
     def own_slot(self) -> Slot:
         """The slot of the calling process; in a pool of threads, of the calling thread."""

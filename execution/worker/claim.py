@@ -28,7 +28,7 @@ from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import Begun, Report
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import report
-from punctual.execution.ending.settle import Settled
+from punctual.execution.ending.settle import FailedAttempt, Settled
 from punctual.execution.supervision.board import BegunState, Slot, board
 from punctual.jobs.clock import Clock
 from punctual.jobs.database_errors import is_lock_conflict
@@ -146,6 +146,7 @@ def report_of_claim(claim: Claim, result: Result) -> Report:
         result,
         claim.recorded,
         run if run.alone else None,
+        run.occurrence.job,
     )
 
 
@@ -159,6 +160,7 @@ class ClaimedBundle:
         self._since = 0.0
         self._waiting = deque(claims)
         self._reports: list[Report] = []
+        self.failed: list[FailedAttempt] = []
 
     def next(self) -> Claim | None:
         """Begin the next run; None when all are done or the rest was handed back."""
@@ -197,6 +199,7 @@ class ClaimedBundle:
             reports = [item for item in reports if begun.get(item.begun.run) is not BegunState.REPORTED]
         settled = report(reports, now=self._clock()) if reports else Settled()
         self._reports = []
+        self.failed += settled.failed
         return settled
 
     def _is_over(self) -> bool:

@@ -26,12 +26,21 @@ MAX_SCANNED = 10  # times the length that is kept; the rest of a huge text is no
 NO_DESCRIPTION = "its description cannot be read"
 
 
+class AttemptFailedError(Exception):
+    """Says in text what a function raised, where the error itself must not be shown."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def result_of_error(error: BaseException) -> Result:
     try:
         return _result(error)
     except BaseException as second:  # noqa: BLE001 - even `isinstance` may call code of the error
         _let_process_end(second)
-        return Result(Ending.FAILED, error_type=_type_name(error), error=NO_DESCRIPTION)
+        kind = _type_name(error)
+        shown = AttemptFailedError(f"{kind}: {NO_DESCRIPTION}")
+        return Result(Ending.FAILED, error_type=kind, error=NO_DESCRIPTION, exception=shown)
 
 
 def _result(error: BaseException) -> Result:  # noqa: PLR0911 - a table
@@ -53,14 +62,16 @@ def _result(error: BaseException) -> Result:  # noqa: PLR0911 - a table
 
 def _failure(ending: Ending, error: BaseException, delay: timedelta | None = None) -> Result:
     trace = _trace(error)
-    text = storable_text(trace[-MAX_SCANNED * MAX_TRACEBACK_LENGTH :])
+    stored = storable_text(trace[-MAX_SCANNED * MAX_TRACEBACK_LENGTH :])
+    kind, text = _type_name(error), _text(error)
+    shown = isinstance(error, Exception) and stored == trace and _can_be_shown(error)
     return Result(
         ending,
-        error_type=_type_name(error),
-        error=_text(error),
-        traceback=text[-MAX_TRACEBACK_LENGTH:],
+        error_type=kind,
+        error=text,
+        traceback=stored[-MAX_TRACEBACK_LENGTH:],
         delay=delay,
-        exception=error if isinstance(error, Exception) and text == trace and _can_be_shown(error) else None,
+        exception=error if isinstance(error, Exception) and shown else AttemptFailedError(f"{kind}: {text}"),
     )
 
 

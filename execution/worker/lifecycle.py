@@ -39,8 +39,9 @@ class SupervisorThread(Thread):
     none.
     """
 
-    def __init__(self, worker: str = "") -> None:
+    def __init__(self, worker: str = "", consumer: Any = None) -> None:
         super().__init__(name="punctual-supervisor", daemon=True)
+        self.consumer = consumer
         self.presence = WorkerPresence(worker) if worker else None
         self.supervisor = Supervisor(board, current_settings(), prefetch=Prefetch(waiting_messages))
         self.done = Event()
@@ -59,6 +60,8 @@ class SupervisorThread(Thread):
         self.join(LAST_PASS_TIMEOUT)
 
     def _pass(self) -> None:
+        # Anew each time: the dispatcher is another one after the worker has reconnected to its broker.
+        board.sends_events = getattr(getattr(self.consumer, "event_dispatcher", None), "enabled", False)
         try:
             with own_connection(lock_timeout=LOCK_TIMEOUT):
                 self.supervisor.run_once(at=monotonic(), clock=database_now)
@@ -95,7 +98,7 @@ def prepare_worker(sender: Any, **_: Any) -> None:
 def start_supervisor(sender: Any = None, **_: Any) -> None:
     """After the pool has forked: a forked process does not inherit threads."""
     global thread  # noqa: PLW0603 - one worker is one process, and Celery's signals carry no state of ours
-    thread = SupervisorThread(getattr(sender, "hostname", ""))
+    thread = SupervisorThread(getattr(sender, "hostname", ""), sender)
     thread.start()
 
 

@@ -22,9 +22,10 @@ from punctual.execution.broker.messages import RUN, SETTLE
 from punctual.execution.ending.hooks import call_complete_hooks, call_start_hooks
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import FencedError, end_runs, report, take_next_steps
-from punctual.execution.ending.settle import Settled, settle
+from punctual.execution.ending.settle import FailedAttempt, Settled, settle
 from punctual.execution.supervision.board import Slot, board
 from punctual.execution.worker.attempt import perform
+from punctual.execution.worker.celery_outcome import RunTask, raise_failure
 from punctual.execution.worker.claim import Claim, ClaimedBundle, Stopwatch, claim, report_of_claim
 from punctual.execution.worker.connection import own_connection, user_code
 from punctual.execution.worker.failure import result_of_error
@@ -43,14 +44,24 @@ Answer = TypeVar("Answer")
 Sleep = Callable[[float], object]
 
 
-@shared_task(name=RUN, bind=True)
+@shared_task(name=RUN, bind=True, base=RunTask)
 def run(self: Any, run_ids: list[str]) -> int:
-    """Receive a message: claim its runs, call their functions, and report the results."""
+    """Receive a message: claim its runs, call their functions, and report the results.
+
+    If its first run has failed, what is raised tells Celery so.
+    """
     if board.stopping:
         raise Reject("the worker was told to stop", requeue=True)  # another worker takes it at once
     worker = f"{self.request.hostname or 'local'}/{os.getpid()}"
-    with nullcontext() if _belongs_to_caller(self.request) else own_connection():
-        return work([UUID(id_) for id_ in run_ids], worker=worker)
+    ids = [UUID(id_) for id_ in run_ids]
+    if _belongs_to_caller(self.request):
+        return work(ids, worker=worker)
+    failed: list[FailedAttempt] = []
+    with own_connection():
+        attempted = work(ids, worker=worker, failed=failed)
+    if failed:
+        raise_failure(self, ids[0], failed)
+    return attempted
 
 
 @shared_task(name=SETTLE, bind=True)
@@ -71,8 +82,12 @@ def work(
     worker: str,
     clock: Clock = steady_now,
     stopwatch: Stopwatch = time.monotonic,
+    failed: list[FailedAttempt] | None = None,
 ) -> int:
-    """Return the number of runs attempted; `stopwatch` measures the time budget of a bundle."""
+    """Return the number of runs attempted, and add to `failed` those that failed.
+
+    `stopwatch` measures the time budget of a bundle.
+    """
     claims = claim(run_ids, worker=worker, now=clock(), lease=current_settings().lease)
     slot = board.own_slot()
     bundle = ClaimedBundle(claims, slot, clock=clock, stopwatch=stopwatch)
@@ -94,6 +109,8 @@ def work(
     slot.end()
     follow_up(settled, clock=clock)
     paces.write(attempted, now=clock())
+    if failed is not None:
+        failed += bundle.failed
     return len(attempted)
 
 
@@ -144,7 +161,9 @@ def _attempt(item: Claim, bundle: ClaimedBundle, slot: Slot, clock: Clock) -> No
     function = registry.function(item.run.function)
     if function is not None and function.transactional:
         # It commits with its own report, not with the bundle's.
-        follow_up(_attempt_transactional(item, function, slot, clock), clock=clock)
+        settled = _attempt_transactional(item, function, slot, clock)
+        bundle.failed += settled.failed
+        follow_up(settled, clock=clock)
         return
     began = time.perf_counter()
     with user_code():

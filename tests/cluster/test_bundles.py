@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -30,11 +31,11 @@ QUICK = [f"quick-{number:02}" for number in range(30)]
 UNRULY = {"sleeper": "ten_seconds", "raiser": "raises", "killer": "poison_once"}
 
 
-def due_together(functions: dict[str, str]) -> None:
+def due_together(functions: dict[str, str], *, retry: dict[str, Any] | None = None) -> None:
     """Insert one job per function, all due at the same moment, all measured as short."""
     now = timezone.now()
     at = (now + timedelta(seconds=2)).isoformat().replace("+00:00", "Z")
-    columns = {"schedule": f"@once {at}", "config": {"retry": RETRY_ONCE}, "origin": "file"}
+    columns = {"schedule": f"@once {at}", "config": {"retry": retry or RETRY_ONCE}, "origin": "file"}
     jobs = [a_job(name, now, **columns) for name in functions]
     tasks = [
         a_task(job, function=f"{BEHAVIOURS}.jobs.{function}")

@@ -11,6 +11,15 @@ import pytest
 import redis
 
 from tests.cluster.processes import Cluster, manage
+from tests.cluster.scenarios import (
+    NO_RETRY,
+    RETRY_ONCE,
+    attempts,
+    insert_due_jobs,
+    prepare,
+    wait_until_settled,
+)
+from tests.cluster.test_bundles import due_together
 
 pytestmark = [pytest.mark.cluster, pytest.mark.req("OPS-5")]
 
@@ -40,11 +49,11 @@ class Flower:
         finally:
             connection.close()
 
-    def tasks(self) -> dict[str, dict[str, Any]]:
+    def tasks(self, state: str = "SUCCESS") -> dict[str, dict[str, Any]]:
         status, text = self.get("/api/tasks?limit=1000")
         assert status == 200, text
         tasks: dict[str, dict[str, Any]] = json.loads(text)
-        return {id_: task for id_, task in tasks.items() if task["state"] == "SUCCESS" and task["name"]}
+        return {id_: task for id_, task in tasks.items() if task["state"] == state and task["name"]}
 
 
 def demand_password(cluster: Cluster) -> None:
@@ -95,6 +104,47 @@ def test_tasks_show_job_task_and_occurrence_and_no_page_shows_a_password(cluster
     for path in ("/", "/tasks", "/broker", "/api/tasks"):
         assert flower.get(path, login="")[0] == 401, path
         assert flower.get(path, login="reader:else")[0] == 401, path
+
+
+@pytest.mark.req("TEL-1")
+def test_a_failed_attempt_is_a_failure_in_flower_and_in_the_worker_s_log(cluster: Cluster) -> None:
+    prepare(cluster, FLOWER_BASIC_AUTH=LOGIN, WORKER_SLOTS="1")
+    worker = cluster.start_worker(concurrency=1)
+    flower = Flower(cluster)
+    cluster.wait_until(
+        lambda: cluster.log_lines("Events of group {task} enabled"), timeout=30, describe="no events"
+    )
+    alone, fan_out = (
+        {"bundle": False, "retry": NO_RETRY},
+        {"mode": "parallel", "failure_strategy": "continue"},
+    )
+    insert_due_jobs("fails", config=alone, raises=1)
+    insert_due_jobs("recovers", config={"bundle": False, "retry": RETRY_ONCE}, fails_once=1)
+    insert_due_jobs("fans", config=alone | fan_out, raises=1, quick=1)
+    bundled = {"a-bundled": "raises", "b-bundled": "quick", "c-bundled": "raises", "d-bundled": "raises"}
+    due_together(bundled, retry=NO_RETRY)
+    wait_until_settled(cluster, "fails", "recovers", "fans", *bundled)
+
+    failed = {name for name, function in bundled.items() if function == "raises"}
+    failures = {"fails / raises-0", "fans / raises-0", *(f"{name} / step" for name in failed)}
+    cluster.wait_until(
+        lambda: failures <= names(flower.tasks("FAILURE")),
+        timeout=30,
+        describe=lambda: (names(flower.tasks("FAILURE")), names(flower.tasks())),
+    )
+    ids = {str(item.id) for job in ("fails", "fans", *bundled) for item in attempts(job) if item.error}
+    assert set(flower.tasks("FAILURE")) == ids, "each failed attempt once, and nothing else"
+    assert names(flower.tasks("RETRY")) == {"recovers / fails_once-0"}
+    assert "RuntimeError: on purpose" in {task["exception"] for task in flower.tasks("FAILURE").values()}
+    # The chord goes on although a member failed.
+    cluster.wait_until(
+        lambda: "punctual.settle" in names(flower.tasks()), timeout=30, describe="no callback of the chord"
+    )
+    failed_ids = ids | set(flower.tasks("RETRY"))
+    succeeded = [line for line in worker.lines if "succeeded" in line]
+    assert succeeded
+    assert not [line for line in succeeded if any(id_ in line for id_ in failed_ids)]
+    assert len(cluster.log_lines("ERROR   punctual  attempt.failed")) == len(ids)
 
 
 def test_without_a_login_it_does_not_start(cluster: Cluster) -> None:
