@@ -1,7 +1,7 @@
 """Refuse definitions with functions that need a permission which the author of the change does not have.
 
-A user who may define jobs chooses among registered functions. A function that can do anything, such as sending
-any Celery message, names a permission of its own. Code may use every function.
+A user who may define jobs chooses among registered functions. A function that can do anything, such as
+sending any Celery message, names a permission of its own. Code may use every function.
 """
 
 from collections.abc import Collection, Iterator

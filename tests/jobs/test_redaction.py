@@ -1,21 +1,29 @@
 """Secret values and the credentials of URLs are hidden in texts, documents and log lines."""
 
+import json
 import logging
-from collections.abc import Iterator
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from urllib.parse import quote, quote_plus
 
 import pytest
 from django.test import override_settings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from punctual.jobs.redaction import (
     HIDDEN,
+    MIN_DISGUISED_LENGTH,
+    MIN_LENGTH,
     RedactingFilter,
-    _pattern,
+    _secrets,
     hide_secret_args,
     redact_addresses,
     redact_document,
     redact_text,
     redact_values,
     settings_secrets,
+    spellings,
 )
 
 pytestmark = pytest.mark.req("OPS-7")
@@ -93,10 +101,10 @@ def test_without_secret_arguments_nothing_is_hidden() -> None:
 @pytest.fixture
 def fresh_cache() -> Iterator[None]:
     """Clear the cached secrets of settings, which the test changes."""
-    for cached in (settings_secrets, _pattern):
+    for cached in (settings_secrets, _secrets):
         cached.cache_clear()
     yield
-    for cached in (settings_secrets, _pattern):
+    for cached in (settings_secrets, _secrets):
         cached.cache_clear()
 
 
@@ -112,3 +120,72 @@ def test_secrets_of_settings_are_hidden_by_value() -> None:
         text = "first-word other%2Fword other/word third-word fourth-word fifth-word plain"
         assert redact_text(text) == " ".join([*[HIDDEN] * 6, "plain"])
         assert redact_text("auth.User django.contrib.auth") == "auth.User django.contrib.auth"
+
+
+# -- disguised secrets ------------------------------------------------------------
+
+SECRET = "Kühl & süß/+?=Top"  # noqa: S105 - of these tests
+CONFIG = {"secret_args": ["recipe"]}
+
+
+def redacted(text: str, secret: object = SECRET) -> str:
+    with hide_secret_args({"recipe": secret}, CONFIG):
+        return redact_text(text)
+
+
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        str.upper,
+        str.lower,
+        str.swapcase,
+        lambda text: text[::-1],
+        lambda text: text[::-1].upper(),
+        quote,
+        quote_plus,
+        lambda text: quote(text, safe="").lower(),
+        lambda text: json.dumps(text)[1:-1],
+        lambda text: repr(text)[1:-1],
+        lambda text: text.encode().hex(),
+        lambda text: text.encode().hex().upper(),
+    ],
+)
+def test_a_disguised_secret_is_hidden(disguise: Callable[[str], str]) -> None:
+    assert redacted(f"before {disguise(SECRET)} after") == f"before {HIDDEN} after"
+
+
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
+@pytest.mark.parametrize("before", ["", "a", "ab", "user:"])
+@pytest.mark.parametrize("after", ["", "z", "zz"])
+def test_a_secret_inside_base64_is_hidden(encode: Callable[[bytes], bytes], before: str, after: str) -> None:
+    text = encode(f"{before}{SECRET}{after}".encode()).decode()
+    shown = redacted(f"Authorization: Basic {text}")
+    assert HIDDEN in shown
+    assert len(shown.replace(HIDDEN, "")) <= len("Authorization: Basic ") + len(before + after) * 2 + 4
+
+
+@given(st.text(min_size=MIN_DISGUISED_LENGTH, max_size=20), st.binary(max_size=4), st.binary(max_size=4))
+def test_every_base64_that_contains_a_secret_contains_one_of_its_spellings(
+    secret: str, before: bytes, after: bytes
+) -> None:
+    text = b64encode(before + secret.encode(errors="replace") + after).decode()
+    assert any(spelling in text for spelling in spellings(secret))
+
+
+def test_short_secrets_are_hidden_only_as_they_are() -> None:
+    assert redacted("post Post tsop", "post") == f"{HIDDEN} Post tsop"
+    assert spellings("x" * (MIN_LENGTH - 1)) == set()
+
+
+def test_numbers_are_hidden_only_as_they_are() -> None:
+    assert redacted("12345678 87654321", 12345678) == f"{HIDDEN} 87654321"
+
+
+def test_a_secret_that_begins_another_leaves_nothing_of_it() -> None:
+    with hide_secret_args({"recipe": ["abcdefgh", "abcdefghijkl"]}, CONFIG):
+        assert redact_text("ABCDEFGHIJKL abcdefgh") == f"{HIDDEN} {HIDDEN}"
+
+
+def test_other_text_is_unchanged() -> None:
+    text = "Kühl und süß, aber nicht geheim: QWxhZGRpbg=="
+    assert redacted(text) == text
