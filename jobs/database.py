@@ -24,6 +24,9 @@ BEGIN
   -- An edit that does not set updated_at (raw SQL) happens now. Other metadata plan no other instants.
   IF NEW.updated_at = OLD.updated_at AND ({planned}) THEN NEW.updated_at := clock_timestamp(); END IF;
   IF NEW.version = OLD.version THEN NEW.version := OLD.version + 1; END IF;
+  IF NEW.schedule <> OLD.schedule OR (OLD.removed_at IS NOT NULL AND NEW.removed_at IS NULL) THEN
+    NEW.anchored_at := NEW.updated_at;
+  END IF;
   RETURN NEW;
 END $$;
 CREATE OR REPLACE FUNCTION punctual_job_edited() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -74,6 +77,8 @@ SQLITE = (
       UPDATE punctual_job SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now')
         WHERE id = NEW.id AND NEW.updated_at IS OLD.updated_at AND ({planned});
       UPDATE punctual_job SET version = OLD.version + 1 WHERE id = NEW.id AND NEW.version = OLD.version;
+      UPDATE punctual_job SET anchored_at = updated_at WHERE id = NEW.id
+        AND (NEW.schedule <> OLD.schedule OR (OLD.removed_at IS NOT NULL AND NEW.removed_at IS NULL));
       UPDATE punctual_cursor SET planned_until = NULL, plan_at = '{epoch}' WHERE job_id = NEW.id;
     END
     """,

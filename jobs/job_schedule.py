@@ -35,26 +35,29 @@ class ScheduleSummary:
 
 
 def schedule_of(job: Job, config: Config | None = None) -> schedules.Schedule:
-    """Return the schedule, anchored at the job's creation: intervals count from there."""
+    """Return the schedule as a value."""
     timezone = (config or job_config(job)).timezone
     if PREFIXED in job.schedule:
         # Not cached: a user's own kind may read anything when it parses.
-        return schedules.parse(job.schedule, reference=job.created_at, timezone=timezone, trigger_id=job.name)
+        return schedules.parse(
+            job.schedule, reference=reference_of(job), timezone=timezone, trigger_id=job.name
+        )
     if RELATIVE in job.schedule:
-        return _chronex(job.schedule, timezone, job.created_at, job.name)
+        return _chronex(job.schedule, timezone, reference_of(job), job.name)
     return _chronex(job.schedule, timezone)  # shared by all jobs with the same text
 
 
 @lru_cache(maxsize=16_384)
 def _chronex(
-    text: str, timezone: str, created_at: datetime | None = None, name: str = ""
+    text: str, timezone: str, reference: datetime | None = None, name: str = ""
 ) -> schedules.Schedule:
-    return schedules.parse(text, reference=created_at, timezone=timezone, trigger_id=name)
+    return schedules.parse(text, reference=reference, timezone=timezone, trigger_id=name)
 
 
 def reference_of(job: Job) -> datetime:
-    """What intervals and relative instants of the schedule count from."""
-    return job.created_at
+    """What the schedule counts from: `@once +1h` from the edit that wrote it, intervals from the creation."""
+    is_once = "@once" in job.schedule.lower()
+    return job.anchored_at if is_once and job.anchored_at else job.created_at
 
 
 def upcoming(job: Job, after: datetime, count: int) -> list[datetime]:

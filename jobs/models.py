@@ -47,6 +47,11 @@ class Job(models.Model):
     )
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField(help_text="When its definition last changed; planning starts there.")
+    anchored_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="When its schedule last changed: `@once +1h` counts from there. Null: never.",
+    )
 
     objects = JobQuerySet.as_manager()
 

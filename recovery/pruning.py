@@ -81,7 +81,7 @@ def _step(position: PruneRound, now: datetime, max_jobs: int, max_rows: int) -> 
 
 def _page(position: PruneRound, limit: int) -> tuple[list[Job], UUID | None]:
     """The jobs this step may look at, and the id of the job the next step starts with."""
-    jobs = Job.objects.order_by("id").only("id", "name", "config")
+    jobs = Job.objects.order_by("id").only("id", "name", "config", "schedule")
     page = list((jobs.filter(id__gte=position.job) if position.job else jobs)[: limit + 1])
     return page[:limit], page[limit].id if len(page) > limit else None
 

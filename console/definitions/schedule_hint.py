@@ -46,13 +46,15 @@ def schedule_hint(request: HttpRequest) -> HttpResponse:
 
 
 def unsaved_job(posted: QueryDict, now: datetime) -> Job:
-    """Make a row that is never stored. Intervals count from the creation of the edited job."""
+    """Make a row that is never stored. Intervals count from the creation of the edited job, an instant
+    that is relative from now."""
     stored = Job.objects.filter(pk=parse_job_id(posted.get("job", ""))).first()
     return Job(
         name=stored.name if stored else posted.get("name", "")[:200],
         schedule=posted.get("schedule", "").strip()[:MAX_SCHEDULE],
         config=parse_config(posted.get("config", "")),
         created_at=stored.created_at if stored else now,
+        anchored_at=now,
     )
 
 

@@ -29,6 +29,7 @@ JOB_COLUMNS = (
     "version",
     "created_at",
     "updated_at",
+    "anchored_at",
 )
 CURSOR_COLUMNS = ("planned_until", "plan_at", "settled_until", "starts", "problem")
 JOB_FIELDS = ("id", *JOB_COLUMNS)

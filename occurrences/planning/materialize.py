@@ -205,6 +205,8 @@ def _advance(
         cursor.problem = f"{type(error).__name__}: {error}"
         emit(Event.JOB_UNPLANNABLE, job=job.name, problem=cursor.problem)
         return []
+    if ahead.plan_at is None and cursor.planned_until is None and not rows:
+        emit(Event.JOB_OVER, job=job.name, schedule=job.schedule)  # new or edited, and it never fires
     cursor.planned_until, cursor.plan_at = ahead.planned_until, ahead.plan_at
     cursor.settled_until = max(cursor.settled_until, min(now, ahead.planned_until))
     return rows

@@ -12,6 +12,7 @@ from uuid import UUID
 from punctual.jobs.config.cascade import job_config
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import PunctualError
+from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import job_id, occurrence_id
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
@@ -45,6 +46,8 @@ def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> di
     _delete_forgotten(plans)
     create_missing(row for cursor, plan in plans.items() for row in _new_rows(cursor.job, plan, moved, now))
     for cursor, plan in plans.items():
+        if plan.plan_at is None and not (plan.create or plan.keep) and is_plannable(cursor.job):
+            emit(Event.JOB_OVER, job=cursor.job.name, schedule=cursor.job.schedule)
         cursor.planned_until, cursor.plan_at, cursor.problem = plan.planned_until, plan.plan_at, ""
         cursor.settled_until = max(cursor.settled_until, min(now, plan.planned_until))
     write_cursors(cursors)
@@ -67,6 +70,7 @@ def preview(definitions: Sequence[Definition], *, policy: UpdatePolicy, now: dat
 def _unsaved_job(item: Definition, known: Job | None, now: datetime) -> Job:
     """The job as it would be stored; never saved."""
     enabled = item.enabled if item.enabled is not None else (known.enabled if known else True)
+    kept = known is not None and known.schedule == item.schedule and not known.removed
     return Job(
         id=job_id(item.name),
         name=item.name,
@@ -74,6 +78,7 @@ def _unsaved_job(item: Definition, known: Job | None, now: datetime) -> Job:
         config=dict(item.config),
         enabled=enabled,
         created_at=known.created_at if known else now,
+        anchored_at=known.anchored_at if known and kept else now,
     )
 
 

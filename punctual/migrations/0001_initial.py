@@ -67,6 +67,7 @@ class Migration(migrations.Migration):
                 ('removed_at', models.DateTimeField(blank=True, help_text='When its declaration was removed; the row stays for its history.', null=True)),
                 ('created_at', models.DateTimeField()),
                 ('updated_at', models.DateTimeField(help_text='When its definition last changed; planning starts there.')),
+                ('anchored_at', models.DateTimeField(blank=True, help_text='When its schedule last changed: `@once +1h` counts from there. Null: never.', null=True)),
             ],
             options={
                 'ordering': ['name'],

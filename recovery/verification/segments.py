@@ -40,12 +40,17 @@ class Segment:
 
 def segments(job: Job, versions: Sequence[JobVersion], current: Definition, until: datetime) -> list[Segment]:
     """One segment per version, in order; `current` is the definition in the job's row today."""
-    parts = [_segment(job, row, following, until) for row, following in pairwise([*versions, None]) if row]
+    anchors = _anchors(job, versions)
+    parts = [
+        _segment(job, row, following, until, anchors[row.number])
+        for row, following in pairwise([*versions, None])
+        if row
+    ]
     if _edited_without_version(job, versions, current):
         start = versions[-1].created_at if versions else job.created_at
         edited_at = min(max(job.updated_at, start), until)
         previous = parts[-1].schedule if parts else None
-        schedule = _schedule(job, current)
+        schedule = _schedule(job, current, job.anchored_at)
         known = not isinstance(schedule, FixedDelay)
         parts = [
             *parts[:-1],
@@ -69,11 +74,26 @@ def _edited_without_version(job: Job, versions: Sequence[JobVersion], current: D
     return not versions or versions[-1].after != current.to_json()
 
 
-def _segment(job: Job, row: JobVersion, following: JobVersion | None, until: datetime) -> Segment:
+def _anchors(job: Job, versions: Sequence[JobVersion]) -> dict[int, datetime | None]:
+    """When the schedule of each version was written, which the row knows of the last; None: with the job."""
+    anchors: dict[int, datetime | None] = {}
+    anchor: datetime | None = None
+    for row, previous in zip(versions, [None, *versions], strict=False):
+        if previous is not None and previous.after.get("schedule") != row.after.get("schedule"):
+            anchor = row.created_at
+        if job.anchored_at is not None and job.anchored_at <= row.created_at:
+            anchor = job.anchored_at
+        anchors[row.number] = anchor
+    return anchors
+
+
+def _segment(
+    job: Job, row: JobVersion, following: JobVersion | None, until: datetime, anchor: datetime | None
+) -> Segment:
     end = following.created_at if following else until
     start = min(max(row.counts_from or row.created_at, row.created_at), end)
     try:
-        schedule = _schedule(job, Definition.load(row.after))
+        schedule = _schedule(job, Definition.load(row.after), anchor)
     except PunctualError:  # a setting of an older release, whose meaning is unknown
         return Segment(row.number, None, start, end, known=False)
     # The instants of a fixed delay depend on when runs ended: they cannot be computed.
@@ -90,13 +110,19 @@ def _unbroken(row: JobVersion, following: JobVersion | None) -> bool:
     return all(row.after.get(name) == following.after.get(name) for name in PLANNED_FIELDS)
 
 
-def _schedule(job: Job, definition: Definition) -> Schedule | None:
+def _schedule(job: Job, definition: Definition, anchor: datetime | None) -> Schedule | None:
     if definition.enabled is False or job.origin == "polling":
         return None
     config = dict(definition.config)
     try:
         return schedule_of(
-            Job(name=job.name, schedule=definition.schedule, config=config, created_at=job.created_at)
+            Job(
+                name=job.name,
+                schedule=definition.schedule,
+                config=config,
+                created_at=job.created_at,
+                anchored_at=anchor,
+            )
         )
     except (ScheduleError, PunctualError):
         return None
