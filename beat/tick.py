@@ -77,15 +77,16 @@ def run_once(
     `clock` gives the time at which the broker accepted the messages; the default is `now`. `careful`: the
     last tick was. A step that needs a row held by another session is left out; the others go on.
     """
+    # Before firing: a retry that needs a slot comes before occurrences that have not started.
+    retried = release_due_retries(now) if TaskRun.objects.retry_due(now).exists() else []
+    if retried:
+        dispatch(retried, now=now, chords=False)
     round_ = partial(_run_round, now, batch, clock or (lambda: now))
     results, more = _run_rounds(rounds, round_, careful=careful)
     if any(item.fired.queued for item in results):
         with unless_locked("queue"):
             # A predecessor may have ended while its job was locked here: its worker has left the rest to us.
             dispatch([*end_replaced(now).released, *admit_stranded(now)], now=now)
-    retried = release_due_retries(now) if TaskRun.objects.retry_due(now).exists() else []
-    if retried:
-        dispatch(retried, now=now, chords=False)
     return Ticked(
         planned=sum(item.planned.instants for item in results),
         fired=sum(item.fired.fired for item in results),
@@ -172,7 +173,7 @@ def sleep_for(now: datetime) -> timedelta:
     """The time until the next row is due, at most MAX_SLEEP: other processes may commit new work."""
     next_due = [
         Occurrence.objects.filter(state=OccurrenceState.PENDING).aggregate(at=Min("run_at"))["at"],
-        TaskRun.objects.filter(state=RunState.RETRY).aggregate(at=Min("available_at"))["at"],
+        TaskRun.objects.filter(state=RunState.RETRY, parked_at=None).aggregate(at=Min("available_at"))["at"],
         Cursor.objects.filter(plan_at__isnull=False).aggregate(at=Min("plan_at"))["at"],
     ]
     times = [at - now for at in next_due if at is not None]

@@ -27,7 +27,7 @@ class Event(StrEnum):
     OCCURRENCE_STALE = (
         "occurrence.stale",
         WARNING,
-        "The sweeper ended an occurrence that exceeded its `execution_timeout`.",
+        "The sweeper ended an occurrence that exceeded its `execution_timeout` or `dispatch_timeout`.",
     )
     OCCURRENCES_PRUNED = "occurrences.pruned", INFO, "A beat deleted occurrences past their retention."
     HOOK_FAILED = "hook.failed", WARNING, "A hook raised; the outcome does not change."
@@ -37,6 +37,11 @@ class Event(StrEnum):
         "The broker did not accept messages; the sweeper resends them.",
     )
     RUN_RESENT = "run.resent", INFO, "The sweeper resent messages that were not confirmed or were lost."
+    RUN_UNSERVED = (
+        "run.unserved",
+        WARNING,
+        "No live worker consumes the queue of these runs; they give their slots back and wait.",
+    )
     MESSAGES_NOT_RETURNED = (
         "messages.not_returned",
         WARNING,

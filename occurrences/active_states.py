@@ -2,7 +2,8 @@
 
 from django.db.models import Case, Exists, OuterRef, TextChoices, Value, When
 
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
+from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import RUN_HELD, RunState
 
 

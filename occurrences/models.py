@@ -4,9 +4,6 @@ Every instant is aware UTC. The database refuses impossible rows: one active occ
 finished exactly when final, a claim exactly while a worker holds the run.
 """
 
-from datetime import datetime
-from typing import Self
-
 from django.db import models
 from django.db.models import Q
 
@@ -14,6 +11,7 @@ from punctual.jobs.check_constraints import Rules
 from punctual.jobs.ids import format_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.database import arrays  # noqa: F401 - registers the lookup `any`
+from punctual.occurrences.querysets import CursorQuerySet, OccurrenceQuerySet, TaskRunQuerySet
 from punctual.occurrences.row_rules import ATTEMPT_RULES, OCCURRENCE_RULES, RUN_RULES
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, AttemptState, OccurrenceState, RunState
 
@@ -26,12 +24,6 @@ class Cause(models.TextChoices):
     MANUAL = "manual", "manual"
     REPLAY = "replay", "replay"
     BACKFILL = "backfill", "backfill"
-
-
-class CursorQuerySet(models.QuerySet["Cursor"]):
-    def due(self, now: datetime) -> Self:
-        """Jobs that must be planned."""
-        return self.filter(plan_at__lte=now)
 
 
 class Cursor(models.Model):
@@ -106,38 +98,6 @@ class IdempotencyKey(models.Model):
         return self.key
 
 
-class OccurrenceQuerySet(models.QuerySet["Occurrence"]):
-    def due(self, now: datetime) -> Self:
-        """Pending, and the start time has come."""
-        return self.filter(state=OccurrenceState.PENDING, run_at__lte=now)
-
-    def timely(self, now: datetime) -> Self:
-        return self.filter(Q(late_at__isnull=True) | Q(late_at__gt=now))
-
-    def late(self, now: datetime) -> Self:
-        """Left to catch-up: firing does not take them any more."""
-        return self.filter(late_at__lte=now)
-
-    def active(self) -> Self:
-        return self.filter(state__in=OCCURRENCE_ACTIVE)
-
-    def waiting(self) -> Self:
-        """Due, but waiting for a slot or a predecessor."""
-        return self.filter(state=OccurrenceState.QUEUED)
-
-    def overdue(self, now: datetime) -> Self:
-        """Active beyond their execution_timeout."""
-        return self.active().filter(deadline_at__lte=now)
-
-    def unfinalized(self) -> Self:
-        """Finished, but their completion hooks were not called."""
-        return self.filter(finished_at__isnull=False, finalized_at=None)
-
-    def unsettled(self) -> Self:
-        """A next step or a completion hook is still to come."""
-        return self.active() | self.unfinalized()
-
-
 class Occurrence(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="occurrences", db_index=False)
@@ -153,6 +113,10 @@ class Occurrence(models.Model):
     exclusive = models.BooleanField(help_text="No second occurrence of the job may be active.")
     pool = models.CharField(max_length=100, default="default", help_text="Pool whose slot it takes.")
     priority = models.IntegerField(default=0, help_text="Higher starts first when slots are scarce.")
+    holds_slot = models.BooleanField(default=False, help_text="Takes a slot of its pool.")
+    slot_wanted_at = models.DateTimeField(
+        null=True, help_text="Since when it waits for a slot to go on; it had given its own back."
+    )
     expires_at = models.DateTimeField(
         null=True, help_text="Must not start after; end of the schedule's window."
     )
@@ -199,8 +163,12 @@ class Occurrence(models.Model):
             models.Index(
                 fields=["pool", "-priority", "run_at"], condition=Q(state="queued"), name="occurrence_in_line"
             ),
+            models.Index(fields=["pool"], condition=Q(holds_slot=True), name="occurrence_in_pool"),
+            # Admission: active occurrences that wait for a slot to go on, ahead of queued ones.
             models.Index(
-                fields=["pool"], condition=Q(state__in=OCCURRENCE_ACTIVE), name="occurrence_in_pool"
+                fields=["pool", "-priority", "run_at"],
+                condition=Q(slot_wanted_at__isnull=False),
+                name="occurrence_wants_slot",
             ),
             # Admission: the oldest waiting occurrence of a job.
             models.Index(fields=["job", "run_at"], condition=Q(state="queued"), name="occurrence_waiting"),
@@ -260,27 +228,6 @@ class Resolution(models.TextChoices):
     PURGED = "purged", "purged"
 
 
-class TaskRunQuerySet(models.QuerySet["TaskRun"]):
-    def dead(self) -> Self:
-        """Dead letters that no operator has replayed or purged."""
-        return self.filter(state=RunState.DLQ, resolved_at=None)
-
-    def unsent(self, before: datetime) -> Self:
-        """Released for work, but no broker has confirmed the message."""
-        return self.filter(state=RunState.SCHEDULED, dispatched_at=None, available_at__lte=before)
-
-    def unclaimed(self, before: datetime) -> Self:
-        """The broker accepted the message, and no worker has claimed the run."""
-        return self.filter(state=RunState.SCHEDULED, dispatched_at__lte=before)
-
-    def retry_due(self, now: datetime) -> Self:
-        return self.filter(state=RunState.RETRY, available_at__lte=now)
-
-    def expired(self, now: datetime) -> Self:
-        """Held by a worker that has not renewed its lease."""
-        return self.filter(state__in=RUN_HELD, lease_until__lte=now)
-
-
 class TaskRun(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     occurrence = models.ForeignKey(Occurrence, on_delete=models.CASCADE, related_name="runs", db_index=False)
@@ -295,6 +242,12 @@ class TaskRun(models.Model):
     )
     available_at = models.DateTimeField(null=True, help_text="Not before; null: waits for an earlier task.")
     dispatched_at = models.DateTimeField(null=True, help_text="When the broker accepted its message.")
+    dispatch_timeout = models.DurationField(
+        null=True, help_text="How long it may wait for a worker; null: any time."
+    )
+    parked_at = models.DateTimeField(
+        null=True, help_text="Since when it cannot be claimed: its occurrence has no slot."
+    )
     claim_token = models.UUIDField(
         null=True, help_text="Fencing token: a worker that lost its claim cannot write."
     )
@@ -325,17 +278,29 @@ class TaskRun(models.Model):
             # Unsent messages: `state = scheduled AND dispatched_at IS NULL AND available_at <= t`.
             models.Index(
                 fields=["available_at"],
-                condition=Q(state="scheduled", dispatched_at__isnull=True),
+                condition=Q(state="scheduled", dispatched_at__isnull=True, parked_at__isnull=True),
                 name="run_unsent",
             ),
             # Lost messages: `state = scheduled AND dispatched_at <= t`.
             models.Index(
                 fields=["dispatched_at"],
-                condition=Q(state="scheduled", dispatched_at__isnull=False),
+                condition=Q(state="scheduled", dispatched_at__isnull=False, parked_at__isnull=True),
                 name="run_unclaimed",
             ),
+            # Runs past their dispatch_timeout: `state = scheduled AND dispatch_timeout IS NOT NULL`.
+            models.Index(
+                fields=["available_at"],
+                condition=Q(state="scheduled", dispatch_timeout__isnull=False),
+                name="run_claim_due",
+            ),
             # Due retries: `state = retry AND available_at <= now`.
-            models.Index(fields=["available_at"], condition=Q(state="retry"), name="run_retry_due"),
+            models.Index(
+                fields=["available_at"],
+                condition=Q(state="retry", parked_at__isnull=True),
+                name="run_retry_due",
+            ),
+            # Runs of occurrences without a slot: `parked_at IS NOT NULL`.
+            models.Index(fields=["occurrence"], condition=Q(parked_at__isnull=False), name="run_parked"),
             # Reaper: `state IN held AND lease_until <= now`.
             models.Index(fields=["lease_until"], condition=Q(state__in=RUN_HELD), name="run_expired"),
             # Dead letters, newest first, and by error.

@@ -20,6 +20,10 @@ OCCURRENCE_RULES = {
     | (~Q(state__in=OCCURRENCE_FINAL) & Q(finished_at__isnull=True)),
     "occurrence_running_has_started": ~Q(state="running") | Q(started_at__isnull=False),
     "occurrence_active_was_fired": ~Q(state__in=OCCURRENCE_ACTIVE) | Q(fired_at__isnull=False),
+    # A slot is held, or waited for, by active occurrences only, and never both.
+    "occurrence_slot_while_active": Q(holds_slot=False, slot_wanted_at__isnull=True)
+    | Q(holds_slot=True, slot_wanted_at__isnull=True, state__in=OCCURRENCE_ACTIVE)
+    | Q(holds_slot=False, slot_wanted_at__isnull=False, state__in=OCCURRENCE_ACTIVE),
     # Only instants that never run may share a row.
     "occurrence_range_never_runs": Q(spans_until__isnull=True, instants=1)
     | Q(
@@ -36,6 +40,7 @@ RUN_RULES = {
     | (~Q(state__in=RUN_FINAL) & Q(finished_at__isnull=True)),
     "run_claimed_iff_held": Q(state__in=RUN_HELD, claim_token__isnull=False, lease_until__isnull=False)
     | (~Q(state__in=RUN_HELD) & Q(claim_token__isnull=True, lease_until__isnull=True)),
+    "run_parked_while_waiting": Q(parked_at__isnull=True) | Q(state__in=("scheduled", "retry")),
     "run_resolved_only_when_dead": Q(resolved_at__isnull=True, resolution="")
     | (Q(state="dlq", resolved_at__isnull=False) & ~Q(resolution="")),
 }

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from punctual.occurrences.engines.contract import Wait
-from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, RUN_OPEN
+from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, RUN_MOVING
 
 if TYPE_CHECKING:
     from psycopg import Cursor
@@ -89,7 +89,7 @@ def _in(states: Iterable[str]) -> str:
     return ", ".join(f"'{state}'" for state in states)
 
 
-ACTIVE, HELD, OPEN = _in(OCCURRENCE_ACTIVE), _in(RUN_HELD), _in(RUN_OPEN)
+ACTIVE, HELD, MOVING = _in(OCCURRENCE_ACTIVE), _in(RUN_HELD), _in(RUN_MOVING)
 
 
 def _unindexed(column: str) -> str:
@@ -132,7 +132,7 @@ def claim(*, many: bool) -> str:
         JOIN punctual_occurrence occurrence ON occurrence.id = run.occurrence_id
         WHERE run.id {"= ANY(%(ids)s::uuid[])" if many else "= %(ids)s"}
         AND {_unindexed("run.state")} = 'scheduled' AND run.available_at <= %(now)s
-        AND {_unindexed("occurrence.state")} IN ({ACTIVE})
+        AND run.parked_at IS NULL AND {_unindexed("occurrence.state")} IN ({ACTIVE})
     ), {locked if many else ""}
     started AS (
         UPDATE punctual_occurrence occurrence
@@ -149,7 +149,7 @@ def claim(*, many: bool) -> str:
             heartbeat_at = %(now)s
         FROM wanted
         WHERE run.id = wanted.id AND {_unindexed("run.state")} = 'scheduled'
-        AND run.available_at <= %(now)s AND (SELECT count(*) FROM started) >= 0
+        AND run.available_at <= %(now)s AND run.parked_at IS NULL AND (SELECT count(*) FROM started) >= 0
         RETURNING run.id, run.occurrence_id, run.task_id, run.position, run.reason, run.policy,
             run.attempts_made, run.snoozes, run.started_at, run.state
     ), opened AS (
@@ -161,7 +161,7 @@ def claim(*, many: bool) -> str:
     )
     SELECT held.id, held.task_id, task.name, task.function, held.position, held.reason, held.policy,
         held.attempts_made, held.snoozes, held.started_at, held.state = 'running',
-        {OCCURRENCE}, COALESCE(started.started_at, occurrence.started_at),
+        {OCCURRENCE}, COALESCE(started.started_at, occurrence.started_at), occurrence.holds_slot,
         occurrence.run_at, COALESCE(started.deadline_at, occurrence.deadline_at),
         occurrence.args, occurrence.covers, job.metadata, started.id IS NOT NULL,
         NOT EXISTS (SELECT FROM punctual_taskrun other
@@ -176,30 +176,13 @@ def claim(*, many: bool) -> str:
 
 # -- ending -----------------------------------------------------------------------------------------------
 
-TYPES = {
-    "run": "uuid",
-    "occurrence": "uuid",
-    "token": "uuid",
-    "state": "text",
-    "available_at": "timestamptz",
-    "final": "bool",
-    "snoozed": "int",
-    "reason": "text",
-    "error": "text",
-    "fingerprint": "text",
-    "attempt": "uuid",
-    "number": "int",
-    "started_at": "timestamptz",
-    "recorded": "bool",
-    "attempt_state": "text",
-    "error_type": "text",
-    "message": "text",
-    "traceback": "text",
-    "log": "text",
-    "outcome": "text",
-    "finalized": "bool",
-    "report": "jsonb",
-}
+COLUMNS = (
+    "run:uuid occurrence:uuid token:uuid state:text available_at:timestamptz final:bool "
+    "snoozed:int reason:text error:text fingerprint:text attempt:uuid number:int "
+    "started_at:timestamptz recorded:bool attempt_state:text error_type:text message:text "
+    "traceback:text log:text outcome:text finalized:bool report:jsonb rests:bool"
+)
+TYPES = {name: type_ for name, _, type_ in (column.partition(":") for column in COLUMNS.split())}
 
 
 @cache
@@ -213,18 +196,23 @@ def _given(*, many: bool) -> str:
     return f"NOT MATERIALIZED (SELECT {scalars})"
 
 
-# What waits for the slot of a closed occurrence: another one of its job, or of its pool.
-WAITING = """(
-        EXISTS (SELECT FROM punctual_occurrence waiting
-                WHERE waiting.state = 'queued' AND waiting.job_id = closed.job_id)
-        OR EXISTS (SELECT FROM punctual_occurrence waiting
-                   WHERE waiting.state = 'queued' AND waiting.pool = closed.pool)
-    )"""
+def _awaited(*, shared: bool) -> str:
+    """Whether another occurrence waits for the slot of a closed or resting one: of its job, of its pool or,
+    if all pools share a limit, of any pool."""
+    same_pool = "" if shared else " AND waiting.pool = freed.pool"
+    conditions = (
+        "waiting.state = 'queued' AND waiting.job_id = freed.job_id",
+        f"waiting.state = 'queued'{same_pool}",
+        f"waiting.slot_wanted_at IS NOT NULL{same_pool}",
+    )
+    exist = (f"EXISTS (SELECT FROM punctual_occurrence waiting WHERE {text})" for text in conditions)
+    return f"({' OR '.join(exist)})"
 
 
 @cache
-def end(*, many: bool) -> str:
-    """claimed, running → any other state, with its attempt; an occurrence with no other run → final."""
+def end(*, many: bool, shared: bool) -> str:
+    """claimed, running → any other state, with its attempt; an occurrence with no other run → final, or it
+    gives its slot back while the run waits for its retry."""
     return f"""
     WITH given AS {_given(many=many)}, locked AS MATERIALIZED (
         SELECT id {", " + WAIT_BRIEFLY if many else ""} FROM punctual_occurrence
@@ -261,17 +249,19 @@ def end(*, many: bool) -> str:
         SET state = excluded.state, finished_at = %(now)s, error_type = excluded.error_type,
             error = excluded.error, traceback = excluded.traceback, log = excluded.log
         WHERE {_unindexed("attempt.state")} = 'running'
-    ), closed AS (
+    ), freed AS (
         UPDATE punctual_occurrence occurrence
-        SET state = ended.outcome, finished_at = %(now)s, reason = '', report = ended.report,
-            finalized_at = CASE WHEN ended.finalized THEN %(now)s END
+        SET state = COALESCE(ended.outcome, occurrence.state), reason = '', report = ended.report,
+            finished_at = CASE WHEN ended.outcome IS NOT NULL THEN %(now)s END,
+            finalized_at = CASE WHEN ended.finalized THEN %(now)s END, holds_slot = false
         FROM ended
-        WHERE occurrence.id = ended.occurrence AND ended.outcome IS NOT NULL
+        WHERE occurrence.id = ended.occurrence AND (ended.outcome IS NOT NULL OR ended.rests)
         AND {_unindexed("occurrence.state")} IN ({ACTIVE})
-        RETURNING occurrence.id, occurrence.job_id, occurrence.pool
+        RETURNING occurrence.id, occurrence.job_id, occurrence.pool, occurrence.finished_at
     )
-    SELECT ended.run, closed.id, closed.id IS NOT NULL AND {WAITING}
-    FROM ended LEFT JOIN closed ON closed.id = ended.occurrence
+    SELECT ended.run, freed.id, freed.finished_at IS NOT NULL,
+        freed.id IS NOT NULL AND {_awaited(shared=shared)}
+    FROM ended LEFT JOIN freed ON freed.id = ended.occurrence
     """
 
 
@@ -282,8 +272,8 @@ STEP_DUE = f"""
     SELECT given.id FROM unnest(%(ids)s::uuid[]) AS given (id)
     WHERE (
         SELECT true FROM punctual_taskrun run
-        WHERE run.occurrence_id = given.id AND {_unindexed("run.state")} IN ({OPEN})
-        AND run.available_at IS NOT NULL
+        WHERE run.occurrence_id = given.id AND {_unindexed("run.state")} IN ({MOVING})
+        AND run.available_at IS NOT NULL AND run.parked_at IS NULL
         ORDER BY run.position DESC LIMIT 1
     ) IS NULL
     """
@@ -292,7 +282,8 @@ STEP_DUE = f"""
 @cache
 def lock_occurrences(wait: Wait) -> str:
     return f"""
-    SELECT {OCCURRENCE}, occurrence.started_at {", " + WAIT_BRIEFLY if wait is Wait.BRIEFLY else ""}
+    SELECT {OCCURRENCE}, occurrence.started_at, occurrence.holds_slot
+        {", " + WAIT_BRIEFLY if wait is Wait.BRIEFLY else ""}
     FROM punctual_occurrence occurrence JOIN punctual_job job ON job.id = occurrence.job_id
     WHERE occurrence.id = ANY(%(ids)s::uuid[])
     AND {_unindexed("occurrence.state")} = ANY(%(states)s::text[])
@@ -303,25 +294,30 @@ def lock_occurrences(wait: Wait) -> str:
 RUNS = """
     SELECT run.id, run.occurrence_id, task.name, run.position, run.state, run.reason, run.policy,
         run.attempts_made, run.started_at, run.finished_at, run.error,
-        run.state = 'scheduled' AND run.available_at IS NULL
+        run.state = 'scheduled' AND run.available_at IS NULL, run.parked_at IS NOT NULL
     FROM punctual_taskrun run JOIN punctual_task task ON task.id = run.task_id
     WHERE run.occurrence_id = ANY(%(ids)s::uuid[])
     ORDER BY run.occurrence_id, run.position
     """
 
-CLOSE = f"""
+
+@cache
+def close(*, shared: bool) -> str:
+    """Active or waiting → final; the slot is free."""
+    return f"""
     WITH given AS MATERIALIZED (
         SELECT * FROM unnest(%(occurrence)s::uuid[], %(outcome)s::text[], %(reason)s::text[],
             %(finalized)s::bool[], %(report)s::jsonb[]) AS given (id, outcome, reason, finalized, report)
-    ), closed AS (
+    ), freed AS (
         UPDATE punctual_occurrence occurrence
         SET state = given.outcome, finished_at = %(now)s, reason = given.reason, report = given.report,
-            finalized_at = CASE WHEN given.finalized THEN %(now)s END
+            finalized_at = CASE WHEN given.finalized THEN %(now)s END,
+            holds_slot = false, slot_wanted_at = NULL
         FROM given
         WHERE occurrence.id = given.id AND {_unindexed("occurrence.state")} = ANY(%(states)s::text[])
         RETURNING occurrence.id, occurrence.job_id, occurrence.pool
     )
-    SELECT closed.id, {WAITING} FROM closed
+    SELECT freed.id, {_awaited(shared=shared)} FROM freed
     """
 
 

@@ -61,6 +61,7 @@ class Reason(TextChoices):
     COMPRESSED = "compressed", "A compressed run covers it."
     # Admission: the occurrence waits
     POOL = "pool", "Its pool has no free slot."
+    MAX_ACTIVE = "max_active", "As many occurrences are active as the setting max_active allows."
     REQUESTED = "requested", "A replay or backfill waits for the active occurrence of its job."
     # Admission: the occurrence waits or is skipped, as the overlap policy says
     OVERLAP = "overlap", "Another occurrence of its job was active."
@@ -76,6 +77,7 @@ class Reason(TextChoices):
     # Operators, workers and the sweeper
     OPERATOR = "operator", "An operator ended or skipped it."
     EXECUTION_TIMEOUT = "execution timeout", "The occurrence exceeded its execution_timeout."
+    NEVER_CLAIMED = "never claimed", "No worker took a run within its dispatch_timeout."
     OTHER_TASK_FAILED = "a task before or beside it failed", "The failure of another task ended it."
     CANCELED_BY_TASK = "canceled by the task", "The task raised Cancel without a text."
     NON_RETRYABLE = "non-retryable", "The task raised NonRetryable."
@@ -111,7 +113,8 @@ OCCURRENCE_NOT_RUN = (S.SKIPPED, S.MISSED)
 OCCURRENCE_FINAL = tuple(state for state in S if state not in OCCURRENCE_OPEN)
 
 RUN_HELD = (R.CLAIMED, R.RUNNING)
-RUN_OPEN = (R.SCHEDULED, *RUN_HELD, R.RETRY, R.FAILED)
+RUN_MOVING = (R.SCHEDULED, *RUN_HELD, R.FAILED)
+RUN_OPEN = (*RUN_MOVING, R.RETRY)
 RUN_FINAL = (R.SUCCESS, R.DLQ, R.CANCELED)
 
 ATTEMPT_FINAL = tuple(state for state in AttemptState if state is not AttemptState.RUNNING)

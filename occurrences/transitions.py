@@ -82,7 +82,27 @@ def move(id_: UUID, *, run_at: datetime) -> bool:
 
 def fire(ids: IdsOrTexts, *, now: datetime) -> int:
     """Mark pending or queued occurrences as dispatched: their runs exist."""
-    return _move(ids, OccurrenceState.DISPATCHED, fired_at=now, reason="")
+    return _move(ids, OccurrenceState.DISPATCHED, fired_at=now, reason="", holds_slot=True)
+
+
+def rest(ids: Ids) -> int:
+    """Give the slots of active occurrences back that only wait; the caller holds their locks."""
+    return Occurrence.objects.active().filter(id__in=ids).update(holds_slot=False)
+
+
+def want_slot(ids: Ids, *, now: datetime) -> int:
+    """Put active occurrences without a slot in line for one; the caller holds their locks."""
+    rows = Occurrence.objects.active().filter(id__in=ids, holds_slot=False, slot_wanted_at=None)
+    return rows.update(slot_wanted_at=now)
+
+
+def take_slot(deadlines: Mapping[UUID, datetime | None]) -> int:
+    """Let these go on with a slot and a later deadline: the wait for the slot does not count."""
+    if not deadlines:
+        return 0
+    rows = Occurrence.objects.active().wanting_slots().filter(id__in=deadlines)
+    deadline_at = _per_row(Occurrence, "deadline_at", deadlines)
+    return rows.update(holds_slot=True, slot_wanted_at=None, deadline_at=deadline_at)
 
 
 def start(ids: Ids, *, now: datetime) -> int:
@@ -256,6 +276,22 @@ def release(ids: Ids, *, now: datetime) -> int:
     return rows.update(available_at=now)
 
 
+def park(ids: Ids, *, now: datetime) -> int:
+    """Keep workers from claiming these runs until their occurrence has a slot. The state stays."""
+    rows = TaskRun.objects.filter(id__in=ids, state__in=(RunState.SCHEDULED, RunState.RETRY), parked_at=None)
+    return rows.update(parked_at=now)
+
+
+def unpark(occurrences: Ids, *, now: datetime) -> list[UUID]:
+    """Release the parked runs of occurrences that have got a slot; those that waited to retry are due."""
+    parked = TaskRun.objects.filter(occurrence__in=occurrences, parked_at__isnull=False)
+    ids = list(parked.order_by("id").select_for_update(no_key=True).values_list("id", flat=True))
+    released = {"available_at": now, "dispatched_at": None, "parked_at": None}
+    TaskRun.objects.filter(id__in=ids, state=RunState.RETRY).update(state=RunState.SCHEDULED, **released)
+    TaskRun.objects.filter(id__in=ids, parked_at__isnull=False).update(dispatched_at=None, parked_at=None)
+    return ids
+
+
 def confirm_dispatch(ids: IdsOrTexts, *, now: datetime) -> int:
     """Record that the broker accepted their messages. The state stays."""
     return TaskRun.objects.filter(id__any=ids, state=RunState.SCHEDULED).update(dispatched_at=now)
@@ -271,7 +307,9 @@ def cancel(ids: Ids, *, reason: str, now: datetime) -> int:
     if not ids:
         return 0
     rows = TaskRun.objects.filter(id__in=ids, state__in=RUN_OPEN)
-    changed = rows.update(state=RunState.CANCELED, finished_at=now, reason=reason, **RELEASED_CLAIM)
+    changed = rows.update(
+        state=RunState.CANCELED, finished_at=now, reason=reason, parked_at=None, **RELEASED_CLAIM
+    )
     # After the runs: that UPDATE waits for a claim in progress, whose attempt is visible only then.
     end_attempts(ids, AttemptState.CANCELED, now=now)
     return changed
@@ -279,7 +317,7 @@ def cancel(ids: Ids, *, reason: str, now: datetime) -> int:
 
 def reschedule(ids: Ids, *, now: datetime) -> int:
     """Schedule runs whose retry has become due."""
-    rows = TaskRun.objects.filter(id__in=ids, state=RunState.RETRY, available_at__lte=now)
+    rows = TaskRun.objects.retry_due(now).filter(id__in=ids)
     return rows.update(state=RunState.SCHEDULED, dispatched_at=None)
 
 

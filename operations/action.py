@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from punctual.occurrences.models import OccurrenceQuerySet
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.operations.models import AuditedAction
 from punctual.recovery.requester import Requester
 

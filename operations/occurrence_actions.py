@@ -15,7 +15,8 @@ from django.db import transaction
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.cancel import cancel
 from punctual.occurrences import transitions
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet
+from punctual.occurrences.models import Occurrence
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OCCURRENCE_FINAL, OccurrenceState, Reason
 from punctual.operations.action import (
     Action,

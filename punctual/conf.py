@@ -36,6 +36,8 @@ class Settings:
     prepared_statements: bool = True
     # Attempts that all workers together make at once. Due runs are spread over that many messages.
     worker_slots: int = 8
+    # Occurrences that may hold a slot at once, over all pools together. None: only the pools' sizes count.
+    max_active: int | None = None
     # A claim that was not renewed for this long is lost.
     lease: timedelta = timedelta(seconds=30)
     # From the interruption of a function to the kill of its process.
@@ -106,6 +108,10 @@ def _read_count(key: str, value: object) -> int:
     return value
 
 
+def _read_optional_count(key: str, value: object) -> int | None:
+    return None if value is None else _read_count(key, value)
+
+
 def _read_flag(key: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise _refusal(key, value, "True or False")
@@ -139,5 +145,6 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     "database": _read_alias,
     "prepared_statements": _read_flag,
     "worker_slots": _read_count,
+    "max_active": _read_optional_count,
     "oldest_tick": _read_optional_duration,
 }

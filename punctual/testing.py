@@ -91,9 +91,9 @@ class Harness:
             pass
         return len(self.worked) - before
 
-    def step(self) -> bool:
+    def step(self, queue: str = "default") -> bool:
         """Work off one message; False when there is none."""
-        message = self.take()
+        message = self.take(queue)
         if message is None:
             return False
         name, argument = message

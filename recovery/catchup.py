@@ -21,9 +21,10 @@ from punctual.jobs.config.choices import Recovery
 from punctual.jobs.events import Event, emit
 from punctual.jobs.models import Job
 from punctual.occurrences import transitions
-from punctual.occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
+from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.planning.catchup_policy import to_execute
 from punctual.occurrences.planning.downtime import MAX_LISTED_INSTANTS
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import Reason
 
 BATCH = 100

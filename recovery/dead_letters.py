@@ -15,8 +15,9 @@ from django.db.models import Count, Max, Min, Q
 
 from punctual.jobs.models import Task
 from punctual.occurrences import transitions
-from punctual.occurrences.models import Occurrence, Resolution, TaskRun, TaskRunQuerySet
+from punctual.occurrences.models import Occurrence, Resolution, TaskRun
 from punctual.occurrences.planning.new_rows import create_missing
+from punctual.occurrences.querysets import TaskRunQuerySet
 from punctual.recovery.replay import new_replay
 from punctual.recovery.requester import Record, Requester, unrecorded
 

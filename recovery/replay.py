@@ -20,15 +20,9 @@ from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import Job, Origin, Task
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.current import engine
-from punctual.occurrences.models import (
-    Cause,
-    Occurrence,
-    OccurrenceQuerySet,
-    Resolution,
-    TaskRun,
-    TaskRunQuerySet,
-)
+from punctual.occurrences.models import Cause, Occurrence, Resolution, TaskRun
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
+from punctual.occurrences.querysets import OccurrenceQuerySet, TaskRunQuerySet
 from punctual.occurrences.states import OCCURRENCE_FINAL, OccurrenceState, RunState
 from punctual.recovery.requester import Record, Requester, unrecorded
 from punctual.recovery.time_range import TimeRange

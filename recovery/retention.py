@@ -17,7 +17,8 @@ from punctual.jobs.errors import PunctualError
 from punctual.jobs.models import Job
 from punctual.occurrences.engines.contract import Cutoff
 from punctual.occurrences.engines.current import engine
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
+from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import OCCURRENCE_FINAL
 
 COLUMNS = ("id", "job_id", "scheduled_for", "spans_until", "state", "finished_at", "finalized_at")

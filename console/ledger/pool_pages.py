@@ -15,7 +15,8 @@ from django.utils.safestring import SafeString
 from punctual.console.kit.badges import state_badge
 from punctual.console.kit.display import NOTHING, Section, instant, link, short_id, shorten, zone_of
 from punctual.console.kit.theme import ConsoleAdmin, KeysetChangeList
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet, Pool
+from punctual.occurrences.models import Occurrence, Pool
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import OccurrenceState
 
 MAX_LISTED, MAX_NAMED, MAX_NAME_TEXT = 50, 3, 24
@@ -29,7 +30,7 @@ class PoolChangeList(KeysetChangeList):
         super().get_results(request)
         rank = Window(RowNumber(), partition_by="pool", order_by=F("scheduled_for").asc())
         names = [pool.pk for pool in self.result_list]
-        active = _light(Occurrence.objects.active().filter(pool__in=names)).annotate(rank=rank)
+        active = _light(Occurrence.objects.holding_slots().filter(pool__in=names)).annotate(rank=rank)
         holders: dict[str, list[Occurrence]] = defaultdict(list)
         for one in active.filter(rank__lte=MAX_NAMED).order_by("pool", "rank"):
             holders[one.pool].append(one)
@@ -47,7 +48,10 @@ class PoolAdmin(ConsoleAdmin[Pool]):
     actions = None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Pool]:
-        counts = {"slots": _count(Occurrence.objects.active()), "line": _count(Occurrence.objects.waiting())}
+        counts = {
+            "slots": _count(Occurrence.objects.holding_slots()),
+            "line": _count(Occurrence.objects.waiting()),
+        }
         return super().get_queryset(request).annotate(**counts)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Pool | None = None) -> Any:
@@ -62,8 +66,10 @@ class PoolAdmin(ConsoleAdmin[Pool]):
 
     def sections(self, row: Pool) -> list[Section]:
         """List the occurrences that hold slots, longest first, and those that wait."""
-        # State first, as in the index: by time alone PostgreSQL would scan all of history for the few active.
-        active = _light(Occurrence.objects.active().filter(pool=row.name)).order_by("-state", "scheduled_for")
+        # State first: by time alone PostgreSQL would scan all of history for the few that hold a slot.
+        active = _light(Occurrence.objects.holding_slots().filter(pool=row.name)).order_by(
+            "-state", "scheduled_for"
+        )
         line = _light(Occurrence.objects.waiting().filter(pool=row.name)).order_by("-priority", "run_at")
         return [
             Section(

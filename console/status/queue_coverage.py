@@ -4,15 +4,13 @@ Other queues may flow meanwhile: workers answer pings and take messages, only no
 and `doctor` show the same decision.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import Count, Min, Q
 from django.db.models.fields.json import KT
 
-from punctual.execution.models import Process
-from punctual.execution.supervision.presence import SILENT_AFTER
+from punctual.execution.supervision.presence import live_consumers
 from punctual.jobs.config.cascade import Config
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import RunState
@@ -39,8 +37,9 @@ class QueueCoverage:
 
 def queue_coverage(now: datetime) -> list[QueueCoverage]:
     """Return every queue in which runs wait or that a worker consumes, and the default queue, by name."""
-    # Two conditions that hold for every row: they name the two partial indexes.
-    released = Q(dispatched_at__isnull=True) | Q(dispatched_at__isnull=False)
+    # One of these conditions holds for every row: they name the partial indexes.
+    unparked = Q(dispatched_at__isnull=True, parked_at=None) | Q(dispatched_at__isnull=False, parked_at=None)
+    released = unparked | Q(parked_at__isnull=False)
     runs = TaskRun.objects.filter(released, state=RunState.SCHEDULED, available_at__lte=now).order_by()
     by_queue = runs.values_list(KT("policy__queue"))
     facts = (Count("pk"), Min("available_at"), Count("dispatched_at"), Min("dispatched_at"))
@@ -48,12 +47,6 @@ def queue_coverage(now: datetime) -> list[QueueCoverage]:
     workers = live_consumers(now)
     names = sorted({DEFAULT_QUEUE, *waiting, *workers})
     return [QueueCoverage(name, workers[name], *waiting.get(name, ())) for name in names]
-
-
-def live_consumers(now: datetime) -> Counter[str]:
-    """Count the workers that consume each queue and have renewed their presence lately."""
-    live = Process.objects.workers().seen_since(now - SILENT_AFTER)
-    return Counter(queue for queues in live.values_list("queues", flat=True) for queue in queues)
 
 
 def unserved_queues(now: datetime) -> list[QueueCoverage]:

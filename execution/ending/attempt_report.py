@@ -110,6 +110,7 @@ def run_end(item: Report, *, now: datetime) -> RunEnd:
         traceback=result.traceback,
         log=result.log,
         **(_closing(item, item.alone, values, now) if item.alone and values["final"] else {}),
+        rests=item.alone is not None and values["state"] is RunState.RETRY,
     )
 
 

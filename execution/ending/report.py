@@ -37,7 +37,7 @@ class EndedRuns:
 
     settled: Settled
     open: Collection[UUID]  # occurrences whose next step may be due
-    awaited: Sequence[OccurrenceFacts]  # closed, and others may wait for their slots
+    awaited: Sequence[OccurrenceFacts]  # closed or resting, and others may wait for their slots
     unrecorded: Sequence[Begun]  # attempts of late results
 
 
@@ -96,11 +96,14 @@ def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) 
     )
     # Also those of late results: this may be the second try of a report whose connection broke.
     with_neighbours = {item.occurrence_id for item in reports if item.alone is None}
-    waiting = {end.occurrence for _, end in written if not end.final}
+    sent_again = {end.occurrence for _, end in written if end.state is RunState.SCHEDULED}
+    awaited = {id_ for id_, waiting in (*ended.closed.items(), *ended.resting.items()) if waiting}
     return EndedRuns(
         settled=combine(own, settled) if failed else own,
-        open=with_neighbours - failed - waiting,
-        awaited=[row for row, _ in closed if ended.closed.get(row.id)],
+        open=with_neighbours - failed - sent_again,
+        awaited=[
+            item.alone.occurrence for item, _ in written if item.alone and item.occurrence_id in awaited
+        ],
         unrecorded=[item.begun for item in late if not item.recorded],
     )
 

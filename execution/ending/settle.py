@@ -22,6 +22,7 @@ from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
+from punctual.occurrences.admission.slots import ask_for_slots
 from punctual.occurrences.admission.waiting import admit_waiting
 from punctual.occurrences.engines.contract import Closing, OccurrenceFacts, RunFacts, Wait
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, Reason, RunState
@@ -85,7 +86,16 @@ def roll_up(occurrences: Iterable[OccurrenceFacts], runs: Iterable[RunFacts], *,
         (row, _after_step(group, step, now), step.outcome) for row, group, step in steps if step.outcome
     ]
     ended = close(closed, now=now)
-    return replace(ended, released=(*released, *ended.released))
+    # A run that was released while its occurrence had no slot waits for one.
+    slotless = [(row, step.release) for row, _, step in steps if step.release and not row.holds_slot]
+    resting = [row for row, _, step in steps if step.rest and row.holds_slot]
+    if slotless:
+        ask_for_slots({row.id: parked for row, parked in slotless}, now=now)
+        released = [id_ for id_ in released if all(id_ not in parked for _, parked in slotless)]
+    if resting:
+        transitions.rest([row.id for row in resting])
+    admitted = admit_after([*resting, *(row for row, _ in slotless)], now=now)
+    return replace(ended, released=(*released, *ended.released, *admitted))
 
 
 def _after_step(runs: list[RunFacts], step: Step, now: datetime) -> list[RunFacts]:

@@ -20,6 +20,7 @@ FAILED = (RunState.DLQ, RunState.FAILED)
 class Step:
     release: tuple[UUID, ...] = ()
     cancel: tuple[UUID, ...] = ()
+    rest: bool = False  # all that is left waits: the slot is not needed
     outcome: OccurrenceState | None = None
 
 
@@ -33,7 +34,7 @@ def next_step(runs: Sequence[RunFacts]) -> Step:
     if all(run.held_back for run in left):
         first = min(left, key=lambda run: run.position)
         return Step(release=(first.id,), cancel=cancel)
-    return Step(cancel=cancel)
+    return Step(cancel=cancel, rest=all(run.waiting for run in left))
 
 
 def _outcome(runs: Sequence[RunFacts], *, fatal: bool) -> OccurrenceState:

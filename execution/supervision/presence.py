@@ -6,6 +6,7 @@ pages show the process as silent, and the next process that signs in deletes row
 `FORGOTTEN_AFTER`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -69,6 +70,12 @@ def renew(
     if not row.update(seen_at=now, tick_duration=tick_duration, queues=list(queues)):
         # Deleted as forgotten while this process was frozen, or by another process of the same name.
         sign_in(name, kind, now=now, queues=queues)
+
+
+def live_consumers(now: datetime) -> Counter[str]:
+    """Count the workers that consume each queue and have renewed their presence lately."""
+    live = Process.objects.workers().seen_since(now - SILENT_AFTER)
+    return Counter(queue for queues in live.values_list("queues", flat=True) for queue in queues)
 
 
 def sign_out(name: str) -> None:

@@ -29,6 +29,7 @@ class Config:
     retry: Retry = Retry(3, timedelta(seconds=30), backoff=2.0)
     execution_timeout: timedelta = timedelta(hours=1)
     task_timeout: timedelta = timedelta(minutes=5)
+    dispatch_timeout: timedelta | None = None
     recovery: Recovery = Recovery.EXECUTE_LAST
     recovery_max_occurrences: int | None = None
     recovery_max_duration: timedelta | None = None

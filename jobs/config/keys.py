@@ -115,6 +115,7 @@ KEYS: Mapping[str, Key] = {
     "retry": Key(_retry, Retry.to_json),
     "execution_timeout": Key(duration, format_duration),
     "task_timeout": Key(duration, format_duration),
+    "dispatch_timeout": Key(partial(_optional, duration), _dump_optional),
     "recovery": Key(partial(_choice, Recovery), str),
     "recovery_max_occurrences": Key(partial(_optional, _recovery_limit)),
     "recovery_max_duration": Key(partial(_optional, duration), _dump_optional),
@@ -127,7 +128,7 @@ KEYS: Mapping[str, Key] = {
     "retention": Key(partial(_optional, duration), _dump_optional),
     "secret_args": Key(_names, list),
 }
-TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "queue", "bundle"})
+TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "dispatch_timeout", "queue", "bundle"})
 
 
 def normalize(

@@ -29,6 +29,7 @@ class TaskOptions(TypedDict, total=False):
     failure_strategy: str
     retry: Retry
     task_timeout: Duration
+    dispatch_timeout: Duration | None
     bundle: bool
     queue: str
 

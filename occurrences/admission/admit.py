@@ -7,7 +7,7 @@ from datetime import datetime
 
 from punctual.jobs.config.policy import is_suspended
 from punctual.occurrences.admission.candidates import Due
-from punctual.occurrences.admission.capacity import COUNTED_CAUSES
+from punctual.occurrences.admission.capacity import COUNTED_CAUSES, take_slot
 from punctual.occurrences.admission.overlap import REQUESTED_CAUSES, Queue, Skip, queue_or_skip
 from punctual.occurrences.models import Cause
 from punctual.occurrences.states import Reason
@@ -22,7 +22,7 @@ class Facts:
     busy: Set[str] = frozenset()  # jobs with an active exclusive occurrence or, for newcomers, a waiting one
     broken: Set[str] = frozenset()
     starts_left: Mapping[str, int] = field(default_factory=dict)  # only jobs with a `max`
-    free: Mapping[str, int] = field(default_factory=dict)  # free slots by pool
+    free: Mapping[str, int] = field(default_factory=dict)  # free slots by pool, and of the platform
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Admission:
 def admit(due: Iterable[Due], facts: Facts) -> Admission:
     """Give slots by priority, then by start time; within a job the earlier occurrence comes first."""
     busy_jobs = set(facts.busy)
-    used_slots: Counter[str] = Counter()
+    free = dict(facts.free)
     starts: Counter[str] = Counter()
     fire: list[Due] = []
     queue: Queue = {}
@@ -49,13 +49,12 @@ def admit(due: Iterable[Due], facts: Facts) -> Admission:
             skip.setdefault(reason, []).append(row.id)
         elif row.exclusive and row.job_id in busy_jobs:
             queue_or_skip(row, queue, skip)
-        elif row.pool in facts.free and used_slots[row.pool] >= facts.free[row.pool]:
-            queue.setdefault(Reason.POOL, []).append(row)
+        elif full := take_slot(free, row.pool):
+            queue.setdefault(full, []).append(row)
             # A later occurrence of the same job must not overtake it.
             busy_jobs |= {row.job_id} if row.exclusive else set()
         else:
             fire.append(row)
-            used_slots[row.pool] += 1
             starts[row.job_id] += row.cause in COUNTED_CAUSES
             busy_jobs |= {row.job_id} if row.exclusive else set()
     return Admission(tuple(fire), queue, skip, tuple(miss))

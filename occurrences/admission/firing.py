@@ -81,8 +81,8 @@ def fire_due(now: datetime, *, limit: int = BATCH, careful: bool = False) -> Fir
 
 def _free_slots(pools: Collection[str], *, wait: bool) -> dict[str, int]:
     """In a pool with a queue no slot is free for newcomers: they go to its end."""
-    queued = pools_with_queue(pools)
-    return {name: 0 if name in queued else slots for name, slots in free_slots(pools, wait=wait).items()}
+    free = free_slots(pools, wait=wait)
+    return free | {name: 0 for name in pools_with_queue(pools) if name in free}
 
 
 def _without_held(selection: Selection, pools: Container[str]) -> Selection:

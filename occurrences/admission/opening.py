@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
+from punctual.jobs.config.bounded_duration import duration
 from punctual.jobs.config.cascade import stored_policy
 from punctual.jobs.config.choices import Mode
 from punctual.jobs.errors import PunctualError
@@ -131,6 +132,8 @@ def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[d
             "policy": policy,
             "available_at": now if parallel or index == 0 else None,
         }
+        if policy.get("dispatch_timeout") is not None:
+            row["dispatch_timeout"] = duration(policy["dispatch_timeout"])
         yield row, _ready(id_, occurrence, step, policy)
 
 

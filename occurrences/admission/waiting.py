@@ -12,11 +12,18 @@ from django.db.models import Exists, OuterRef, Q
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.admit import Facts, admit, queue_order
 from punctual.occurrences.admission.candidates import read_candidates
-from punctual.occurrences.admission.capacity import estimate_free_slots, free_slots, starts_left_by_job
+from punctual.occurrences.admission.capacity import (
+    affected_pools,
+    estimate_free_slots,
+    free_slots,
+    starts_left_by_job,
+)
 from punctual.occurrences.admission.opening import jobs_with_held_tasks, open_occurrences, read_steps
+from punctual.occurrences.admission.slots import resume_waiting
 from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.engines.current import engine
-from punctual.occurrences.models import Cursor, Occurrence, OccurrenceQuerySet
+from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import OccurrenceState, Reason
 
 BATCH = 200
@@ -26,11 +33,17 @@ SPARE_CANDIDATES = 20  # read beyond the free slots: some may be expired, or tak
 def admit_waiting(
     *, jobs: Collection[UUID] = (), pools: Collection[str] = (), now: datetime, limit: int = BATCH
 ) -> tuple[UUID, ...]:
-    """Open the occurrences of these jobs and pools that may start now; return the runs to send."""
+    """Open the occurrences of these jobs and pools that may start now; return the runs to send.
+
+    Occurrences that started before and wait for a slot to go on come first.
+    """
+    pools = affected_pools(pools)
     candidates = _candidates(jobs, pools, limit)
-    if not candidates:
+    wanting = set(Occurrence.objects.wanting_slots().filter(pool__in=pools).values_list("pool", flat=True))
+    if not candidates and not wanting:
         return ()
-    free = free_slots({pool for _, _, pool in candidates})
+    free = free_slots({*wanting, *(pool for _, _, pool in candidates)})
+    resumed = resume_waiting(free, now=now) if wanting else ()
     starts = _lock_cursors({job for _, job, _ in candidates})
     steps, broken = read_steps(starts)
     held = jobs_with_held_tasks(steps)
@@ -48,7 +61,7 @@ def admit_waiting(
         transitions.miss(admission.miss, reason=Reason.WINDOW, now=now)
     with engine().pipeline():
         opened = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
-    return tuple(UUID(run.run_id) for run in opened)
+    return (*resumed, *(UUID(run.run_id) for run in opened))
 
 
 def _candidates(jobs: Collection[UUID], pools: Collection[str], limit: int) -> set[tuple[str, str, str]]:

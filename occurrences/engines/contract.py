@@ -50,6 +50,7 @@ class OccurrenceFacts(NamedTuple):
     pool: str
     config: Mapping[str, Any]
     started_at: datetime | None
+    holds_slot: bool = True
 
 
 class RunFacts(NamedTuple):
@@ -67,10 +68,16 @@ class RunFacts(NamedTuple):
     finished_at: datetime | None
     error: str
     held_back: bool = False  # waits for its predecessors
+    parked: bool = False  # its occurrence has no slot
 
     @property
     def open(self) -> bool:
         return self.state not in RUN_FINAL
+
+    @property
+    def waiting(self) -> bool:
+        """It needs no slot now: it waits for its retry or its predecessors, or it is parked."""
+        return self.held_back or self.parked or self.state == RunState.RETRY
 
     @property
     def tolerant(self) -> bool:
@@ -130,6 +137,7 @@ class RunEnd(NamedTuple):
     outcome: OccurrenceState | None = None
     finalized: bool = False
     report: str | None = None  # JSON
+    rests: bool = False  # nothing else of its occurrence is open: the slot is given back until the retry
 
 
 class Closing(NamedTuple):
@@ -143,13 +151,14 @@ class Closing(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The runs that a call has ended, and the occurrences that it has closed.
+    """The runs that a call has ended, the occurrences that it has closed, and those that rest until a retry.
 
-    A closed occurrence is mapped to whether another one may wait for its slot.
+    Each occurrence is mapped to whether another one may wait for its slot.
     """
 
     runs: set[UUID]
     closed: dict[UUID, bool]
+    resting: Mapping[UUID, bool] = {}
 
 
 class Cutoff(NamedTuple):

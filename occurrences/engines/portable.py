@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Exists, F, Model, OuterRef, Q
 
+from punctual.conf import current_settings
 from punctual.occurrences.engines.contract import (
     FIRST_INSTANT,
     ClaimedRun,
@@ -34,7 +35,6 @@ from punctual.occurrences.models import Attempt, Occurrence, Pool, TaskRun
 from punctual.occurrences.states import (
     OCCURRENCE_ACTIVE,
     RUN_HELD,
-    RUN_OPEN,
     AttemptState,
     OccurrenceState,
     RunState,
@@ -46,7 +46,10 @@ RUN_COLUMNS = (
     *("started_at", "attempts_made", "claim_token", "lease_until"),
 )
 ATTEMPT_COLUMNS = ("state", "finished_at", "error_type", "error", "traceback", "log")
-OCCURRENCE_COLUMNS = ("state", "finished_at", "reason", "report", "finalized_at")
+OCCURRENCE_COLUMNS = (
+    *("state", "finished_at", "reason", "report", "finalized_at"),
+    *("holds_slot", "slot_wanted_at"),
+)
 
 
 def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
@@ -55,6 +58,7 @@ def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
             id__in=ids,
             state=RunState.SCHEDULED,
             available_at__lte=take.now,
+            parked_at=None,
             occurrence__state__in=OCCURRENCE_ACTIVE,
         )
         owners = set(wanted.values_list("occurrence_id", flat=True))
@@ -139,6 +143,7 @@ def _occurrence_facts(row: Occurrence) -> OccurrenceFacts:
         cause=row.cause,
         scheduled_for=row.scheduled_for,
         pool=row.pool,
+        holds_slot=row.holds_slot,
         config=row.config,
         started_at=row.started_at,
     )
@@ -166,7 +171,25 @@ def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
             if item.outcome is not None
         ]
         closed = close(closings, now=now) if closings else {}
-        return Ended({item.run for item in valid}, closed)
+        resting = _rest([item.occurrence for item in valid if item.rests])
+        return Ended({item.run for item in valid}, closed, resting)
+
+
+def _rest(ids: Collection[UUID]) -> dict[UUID, bool]:
+    rows = list(Occurrence.objects.active().filter(id__in=ids)) if ids else []
+    Occurrence.objects.filter(id__in=[row.id for row in rows]).update(holds_slot=False)
+    is_awaited = _is_awaited(rows)
+    return {row.id: is_awaited for row in rows}
+
+
+def _is_awaited(freed: Sequence[Occurrence]) -> bool:
+    """Whether other occurrences may wait for the jobs or the slots of these."""
+    same_pool = Q(pool__in={row.pool for row in freed})
+    if current_settings().max_active is not None:
+        same_pool = Q()  # all pools share a limit
+    queued = Occurrence.objects.waiting().filter(Q(job__in={row.job_id for row in freed}) | same_pool)
+    wanting = Occurrence.objects.wanting_slots().filter(same_pool)
+    return bool(freed) and (queued.exists() or wanting.exists())
 
 
 def _end_run(run: TaskRun, item: RunEnd, now: datetime) -> None:
@@ -210,7 +233,7 @@ def _write_attempts(ends: Sequence[RunEnd], runs: dict[UUID, TaskRun], now: date
 
 
 def step_due(ids: Collection[UUID]) -> list[UUID]:
-    moving = TaskRun.objects.filter(occurrence=OuterRef("pk"), state__in=RUN_OPEN, available_at__isnull=False)
+    moving = TaskRun.objects.filter(occurrence=OuterRef("pk")).moving()
     rows = Occurrence.objects.filter(~Exists(moving), id__in=ids).order_by("id")
     return list(rows.values_list("id", flat=True))
 
@@ -241,6 +264,7 @@ def read_runs(occurrences: Collection[UUID]) -> list[RunFacts]:
             finished_at=run.finished_at,
             error=run.error,
             held_back=run.state == RunState.SCHEDULED and run.available_at is None,
+            parked=run.parked_at is not None,
         )
         for run in rows.order_by("occurrence_id", "position")
     ]
@@ -257,11 +281,9 @@ def close(
             item = given[row.id]
             row.state, row.finished_at, row.reason = item.outcome, now, item.reason
             row.report, row.finalized_at = json.loads(item.report), now if item.finalized else None
+            row.holds_slot, row.slot_wanted_at = False, None
         update_rows(Occurrence, closed, *OCCURRENCE_COLUMNS)
-        waiting = Occurrence.objects.waiting().filter(
-            Q(job__in={row.job_id for row in closed}) | Q(pool__in={row.pool for row in closed})
-        )
-        is_awaited = bool(closed) and waiting.exists()
+        is_awaited = _is_awaited(closed)
         return {row.id: is_awaited for row in closed}
 
 

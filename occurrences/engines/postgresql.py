@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Model
 
+from punctual.conf import current_settings
 from punctual.occurrences import sql
 from punctual.occurrences.engines.contract import (
     ClaimedRun,
@@ -49,14 +50,14 @@ def claim(ids: Sequence[UUID], take: Take) -> list[ClaimedRun]:
 
 
 def _claimed_run(row: tuple[Any, ...]) -> ClaimedRun:
-    args, covers, metadata, first, alone = row[22:]
+    args, covers, metadata, first, alone = row[23:]
     return ClaimedRun._make(
         (
             *row[:6],
             _shared(row[6]),
             *row[7:11],
-            _occurrence_facts(row[11:20]),
-            *row[20:22],
+            _occurrence_facts(row[11:21]),
+            *row[21:23],
             _own(args),
             _own(covers),
             _own(metadata),
@@ -69,8 +70,11 @@ def _claimed_run(row: tuple[Any, ...]) -> ClaimedRun:
 def end(ends: Sequence[RunEnd], *, now: datetime) -> Ended:
     many = len(ends) > 1
     parameters = _columns(ends) if many else ends[0]._asdict()
-    rows = sql.fetch_rows(sql.end(many=many), {**parameters, "now": now})
-    return Ended({run for run, _, _ in rows}, {id_: waiting for _, id_, waiting in rows if id_})
+    statement = sql.end(many=many, shared=current_settings().max_active is not None)
+    rows = sql.fetch_rows(statement, {**parameters, "now": now})
+    closed = {id_: waiting for _, id_, final, waiting in rows if final}
+    resting = {id_: waiting for _, id_, final, waiting in rows if id_ and not final}
+    return Ended({run for run, *_ in rows}, closed, resting)
 
 
 def _columns(ends: Sequence[RunEnd]) -> dict[str, str]:
@@ -99,7 +103,8 @@ def close(
 ) -> dict[UUID, bool]:
     columns = zip(Closing._fields, zip(*closings, strict=True), strict=True)
     arrays = {name: _array(map(_element, values)) for name, values in columns}
-    return dict(sql.fetch_rows(sql.CLOSE, {**arrays, "states": _array(states), "now": now}))
+    statement = sql.close(shared=current_settings().max_active is not None)
+    return dict(sql.fetch_rows(statement, {**arrays, "states": _array(states), "now": now}))
 
 
 def lock_parents(ids: Collection[UUID]) -> set[UUID]:
@@ -192,8 +197,8 @@ def _element(value: object) -> str:
 
 
 def _occurrence_facts(row: tuple[Any, ...]) -> OccurrenceFacts:
-    *facts, config, started_at = row
-    return OccurrenceFacts._make((*facts, _shared(config), started_at))
+    *facts, config, started_at, holds_slot = row
+    return OccurrenceFacts._make((*facts, _shared(config), started_at, holds_slot))
 
 
 @lru_cache(maxsize=1024)

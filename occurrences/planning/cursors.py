@@ -15,7 +15,8 @@ from django.db.models.functions import Cast
 
 from punctual.jobs.models import Job
 from punctual.occurrences.database.arrays import Ids, IdText
-from punctual.occurrences.models import Cursor, CursorQuerySet
+from punctual.occurrences.models import Cursor
+from punctual.occurrences.querysets import CursorQuerySet
 
 JOB_COLUMNS = (
     "name",

@@ -12,8 +12,9 @@ from punctual.jobs.config.cascade import job_config
 from punctual.jobs.ids import occurrence_id
 from punctual.jobs.models import Job
 from punctual.occurrences.engines.contract import Row
-from punctual.occurrences.models import Cause, Occurrence, OccurrenceQuerySet
+from punctual.occurrences.models import Cause, Occurrence
 from punctual.occurrences.planning.new_rows import planned_row
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import OccurrenceState
 from punctual.schedules import Schedule
 

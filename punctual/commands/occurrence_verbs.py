@@ -19,7 +19,8 @@ from punctual.jobs import control
 from punctual.jobs.clock import database_now
 from punctual.jobs.errors import DefinitionError, PunctualError
 from punctual.jobs.ids import format_id
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet
+from punctual.occurrences.models import Occurrence
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import OccurrenceState
 from punctual.operations import occurrence_actions
 from punctual.operations.action import Call, OccurrenceSelection

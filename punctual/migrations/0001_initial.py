@@ -126,6 +126,8 @@ class Migration(migrations.Migration):
                 ('exclusive', models.BooleanField(help_text='No second occurrence of the job may be active.')),
                 ('pool', models.CharField(default='default', help_text='Pool whose slot it takes.', max_length=100)),
                 ('priority', models.IntegerField(default=0, help_text='Higher starts first when slots are scarce.')),
+                ('holds_slot', models.BooleanField(default=False, help_text='Takes a slot of its pool.')),
+                ('slot_wanted_at', models.DateTimeField(help_text='Since when it waits for a slot to go on; it had given its own back.', null=True)),
                 ('expires_at', models.DateTimeField(help_text="Must not start after; end of the schedule's window.", null=True)),
                 ('config', models.JSONField(default=dict, help_text='Effective configuration.')),
                 ('overrides', models.JSONField(default=dict, help_text='Configuration overrides of this occurrence.')),
@@ -234,6 +236,8 @@ class Migration(migrations.Migration):
                 ('snoozes', models.PositiveIntegerField(default=0, help_text='Attempts that do not count: snoozed or handed back.')),
                 ('available_at', models.DateTimeField(help_text='Not before; null: waits for an earlier task.', null=True)),
                 ('dispatched_at', models.DateTimeField(help_text='When the broker accepted its message.', null=True)),
+                ('dispatch_timeout', models.DurationField(help_text='How long it may wait for a worker; null: any time.', null=True)),
+                ('parked_at', models.DateTimeField(help_text='Since when it cannot be claimed: its occurrence has no slot.', null=True)),
                 ('claim_token', models.UUIDField(help_text='Fencing token: a worker that lost its claim cannot write.', null=True)),
                 ('claimed_by', models.CharField(blank=True, default='', max_length=200)),
                 ('lease_until', models.DateTimeField(null=True)),
@@ -384,7 +388,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='occurrence',
-            index=models.Index(condition=models.Q(('state__in', ('dispatched', 'running'))), fields=['pool'], name='occurrence_in_pool'),
+            index=models.Index(condition=models.Q(('holds_slot', True)), fields=['pool'], name='occurrence_in_pool'),
+        ),
+        migrations.AddIndex(
+            model_name='occurrence',
+            index=models.Index(condition=models.Q(('slot_wanted_at__isnull', False)), fields=['pool', '-priority', 'run_at'], name='occurrence_wants_slot'),
         ),
         migrations.AddIndex(
             model_name='occurrence',
@@ -424,7 +432,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='occurrence',
-            constraint=punctual.jobs.check_constraints.Rules(name='occurrence_is_possible', rules={'occurrence_active_was_fired': models.Q(models.Q(('state__in', ('dispatched', 'running')), _negated=True), ('fired_at__isnull', False), _connector='OR'), 'occurrence_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed'))), models.Q(models.Q(('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'occurrence_range_never_runs': models.Q(models.Q(('instants', 1), ('spans_until__isnull', True)), models.Q(('instants__gt', 1), ('spans_until__gt', models.F('scheduled_for')), ('spans_until__isnull', False), ('state__in', ('skipped', 'missed'))), _connector='OR'), 'occurrence_running_has_started': models.Q(models.Q(('state', 'running'), _negated=True), ('started_at__isnull', False), _connector='OR'), 'occurrence_state_is_known': models.Q(('state__in', ['pending', 'queued', 'dispatched', 'running', 'completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed']))}),
+            constraint=punctual.jobs.check_constraints.Rules(name='occurrence_is_possible', rules={'occurrence_active_was_fired': models.Q(models.Q(('state__in', ('dispatched', 'running')), _negated=True), ('fired_at__isnull', False), _connector='OR'), 'occurrence_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed'))), models.Q(models.Q(('state__in', ('completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'occurrence_range_never_runs': models.Q(models.Q(('instants', 1), ('spans_until__isnull', True)), models.Q(('instants__gt', 1), ('spans_until__gt', models.F('scheduled_for')), ('spans_until__isnull', False), ('state__in', ('skipped', 'missed'))), _connector='OR'), 'occurrence_running_has_started': models.Q(models.Q(('state', 'running'), _negated=True), ('started_at__isnull', False), _connector='OR'), 'occurrence_slot_while_active': models.Q(models.Q(('holds_slot', False), ('slot_wanted_at__isnull', True)), models.Q(('holds_slot', True), ('slot_wanted_at__isnull', True), ('state__in', ('dispatched', 'running'))), models.Q(('holds_slot', False), ('slot_wanted_at__isnull', False), ('state__in', ('dispatched', 'running'))), _connector='OR'), 'occurrence_state_is_known': models.Q(('state__in', ['pending', 'queued', 'dispatched', 'running', 'completed', 'completed_with_errors', 'failed', 'canceled', 'failed_stale', 'skipped', 'missed']))}),
         ),
         migrations.AddIndex(
             model_name='idempotencykey',
@@ -456,15 +464,23 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='taskrun',
-            index=models.Index(condition=models.Q(('dispatched_at__isnull', True), ('state', 'scheduled')), fields=['available_at'], name='run_unsent'),
+            index=models.Index(condition=models.Q(('dispatched_at__isnull', True), ('parked_at__isnull', True), ('state', 'scheduled')), fields=['available_at'], name='run_unsent'),
         ),
         migrations.AddIndex(
             model_name='taskrun',
-            index=models.Index(condition=models.Q(('dispatched_at__isnull', False), ('state', 'scheduled')), fields=['dispatched_at'], name='run_unclaimed'),
+            index=models.Index(condition=models.Q(('dispatched_at__isnull', False), ('parked_at__isnull', True), ('state', 'scheduled')), fields=['dispatched_at'], name='run_unclaimed'),
         ),
         migrations.AddIndex(
             model_name='taskrun',
-            index=models.Index(condition=models.Q(('state', 'retry')), fields=['available_at'], name='run_retry_due'),
+            index=models.Index(condition=models.Q(('dispatch_timeout__isnull', False), ('state', 'scheduled')), fields=['available_at'], name='run_claim_due'),
+        ),
+        migrations.AddIndex(
+            model_name='taskrun',
+            index=models.Index(condition=models.Q(('parked_at__isnull', True), ('state', 'retry')), fields=['available_at'], name='run_retry_due'),
+        ),
+        migrations.AddIndex(
+            model_name='taskrun',
+            index=models.Index(condition=models.Q(('parked_at__isnull', False)), fields=['occurrence'], name='run_parked'),
         ),
         migrations.AddIndex(
             model_name='taskrun',
@@ -480,7 +496,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='taskrun',
-            constraint=punctual.jobs.check_constraints.Rules(name='run_is_possible', rules={'run_claimed_iff_held': models.Q(models.Q(('claim_token__isnull', False), ('lease_until__isnull', False), ('state__in', ('claimed', 'running'))), models.Q(models.Q(('state__in', ('claimed', 'running')), _negated=True), ('claim_token__isnull', True), ('lease_until__isnull', True)), _connector='OR'), 'run_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('success', 'dlq', 'canceled'))), models.Q(models.Q(('state__in', ('success', 'dlq', 'canceled')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'run_resolved_only_when_dead': models.Q(models.Q(('resolution', ''), ('resolved_at__isnull', True)), models.Q(('resolved_at__isnull', False), ('state', 'dlq'), models.Q(('resolution', ''), _negated=True)), _connector='OR'), 'run_state_is_known': models.Q(('state__in', ['scheduled', 'claimed', 'running', 'retry', 'success', 'failed', 'dlq', 'canceled']))}),
+            constraint=punctual.jobs.check_constraints.Rules(name='run_is_possible', rules={'run_claimed_iff_held': models.Q(models.Q(('claim_token__isnull', False), ('lease_until__isnull', False), ('state__in', ('claimed', 'running'))), models.Q(models.Q(('state__in', ('claimed', 'running')), _negated=True), ('claim_token__isnull', True), ('lease_until__isnull', True)), _connector='OR'), 'run_finished_iff_final': models.Q(models.Q(('finished_at__isnull', False), ('state__in', ('success', 'dlq', 'canceled'))), models.Q(models.Q(('state__in', ('success', 'dlq', 'canceled')), _negated=True), ('finished_at__isnull', True)), _connector='OR'), 'run_parked_while_waiting': models.Q(('parked_at__isnull', True), ('state__in', ('scheduled', 'retry')), _connector='OR'), 'run_resolved_only_when_dead': models.Q(models.Q(('resolution', ''), ('resolved_at__isnull', True)), models.Q(('resolved_at__isnull', False), ('state', 'dlq'), models.Q(('resolution', ''), _negated=True)), _connector='OR'), 'run_state_is_known': models.Q(('state__in', ['scheduled', 'claimed', 'running', 'retry', 'success', 'failed', 'dlq', 'canceled']))}),
         ),
         migrations.AddConstraint(
             model_name='attempt',

@@ -12,7 +12,8 @@ from django.db.models import Q
 
 from punctual.occurrences.admission.capacity import pools_with_free_slots
 from punctual.occurrences.admission.waiting import BATCH, admit_waiting, first_in_line
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet
+from punctual.occurrences.models import Occurrence
+from punctual.occurrences.querysets import OccurrenceQuerySet
 
 
 def admit_stranded(now: datetime, *, limit: int = BATCH) -> tuple[UUID, ...]:
@@ -30,5 +31,6 @@ def stranded_occurrences() -> OccurrenceQuerySet:
 
 
 def _pools_with_free_slots() -> set[str]:
-    pools = set(Occurrence.objects.waiting().order_by().values_list("pool", flat=True).distinct())
+    queued = Occurrence.objects.waiting().order_by().values_list("pool", flat=True)
+    pools = set(queued.union(Occurrence.objects.wanting_slots().order_by().values_list("pool", flat=True)))
     return pools_with_free_slots(pools) if pools else set()

@@ -11,7 +11,8 @@ from django.db.models import Exists, OuterRef
 from punctual.execution.ending.cancel import cancel
 from punctual.execution.ending.settle import Settled
 from punctual.jobs.config.choices import Overlap
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet
+from punctual.occurrences.models import Occurrence
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import Reason
 
 BATCH = 200

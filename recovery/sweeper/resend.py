@@ -14,7 +14,8 @@ from punctual.conf import current_settings
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.broker.queues import backlog, next_runs
 from punctual.jobs.events import Event, emit
-from punctual.occurrences.models import TaskRun, TaskRunQuerySet
+from punctual.occurrences.models import TaskRun
+from punctual.occurrences.querysets import TaskRunQuerySet
 
 BATCH = 500
 UNSENT_AFTER = timedelta(seconds=5)

@@ -15,7 +15,8 @@ from punctual.execution.broker.errors import BROKER_ERRORS
 from punctual.execution.broker.messages import settle_message
 from punctual.jobs.events import Event, emit
 from punctual.occurrences import transitions
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun
+from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import RUN_OPEN
 
 BATCH = 200

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from punctual.execution.models import Process as ProcessRow
-from punctual.occurrences.models import Occurrence, OccurrenceQuerySet, TaskRun, TaskRunQuerySet
+from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.querysets import OccurrenceQuerySet, TaskRunQuerySet
 from tests.cluster.processes import ALIAS, Cluster, Process
 
 START_TIMEOUT = 90.0

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from punctual.jobs.models import Job
-from punctual.occurrences.models import TaskRunQuerySet
+from punctual.occurrences.querysets import TaskRunQuerySet
 from tests.cluster import queues
 from tests.cluster.job_rows import insert_jobs, make_pool, owed_instants
 from tests.cluster.ledger_queries import count_instants, count_states, occurrences_of, runs_of, start_beats

@@ -45,10 +45,11 @@ DEFINITIONS = (
     """
     INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
-        priority, config, overrides, args, instants, requested_by, request_reason, created_at,
+        holds_slot, priority, config, overrides, args, instants, requested_by, request_reason, created_at,
         execution_timeout)
     SELECT md5('next' || n)::uuid, md5('job' || n)::uuid, 1, 'schedule', at, at, at + interval '1 minute',
-        'pending', '', true, 'default', 0, %(config)s, '{}', '{}', 1, '', '', %(now)s, interval '1 hour'
+        'pending', '', true, 'default', false, 0, %(config)s, '{}', '{}', 1, '', '', %(now)s,
+        interval '1 hour'
     FROM (SELECT n, %(now)s + n * interval '360 milliseconds' AS at FROM generate_series(1, %(jobs)s) n) rows
     """,
     "INSERT INTO punctual_pool (name, size) VALUES ('default', 5000) ON CONFLICT DO NOTHING",
@@ -56,10 +57,11 @@ DEFINITIONS = (
     """
     INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
-        priority, config, overrides, args, instants, requested_by, request_reason, created_at, fired_at,
-        started_at, execution_timeout)
+        holds_slot, priority, config, overrides, args, instants, requested_by, request_reason, created_at,
+        fired_at, started_at, execution_timeout)
     SELECT md5('live' || n)::uuid, md5('job' || n)::uuid, 1, 'schedule', at, at, at + interval '1 minute',
-        'running', '', false, 'default', 0, %(config)s, '{}', '{}', 1, '', '', at, at, at, interval '1 hour'
+        'running', '', false, 'default', true, 0, %(config)s, '{}', '{}', 1, '', '', at, at, at,
+        interval '1 hour'
     FROM (SELECT n, %(now)s - n * interval '20 milliseconds' AS at
           FROM generate_series(1, %(jobs)s / 4) n) rows
     """,
@@ -84,13 +86,13 @@ HISTORY = (
     """
     INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
-        priority, config, overrides, args, instants, requested_by, request_reason, created_at, fired_at,
-        started_at, execution_timeout, finished_at, finalized_at, report)
+        holds_slot, priority, config, overrides, args, instants, requested_by, request_reason, created_at,
+        fired_at, started_at, execution_timeout, finished_at, finalized_at, report)
     SELECT md5('occ' || n)::uuid,
         md5('job' || CASE WHEN n %% 5 = 0 THEN 1 ELSE 1 + n %% %(jobs)s END)::uuid, 1,
         CASE WHEN n %% 5000 = 1 THEN 'recovery' ELSE 'schedule' END, at, at, at + interval '1 minute',
         CASE WHEN n %% 10 = 1 THEN 'failed' WHEN n %% 997 = 0 THEN 'missed' ELSE 'completed' END,
-        CASE WHEN n %% 10 = 1 THEN 'failed after 4 attempts' ELSE '' END, true, 'default', 0,
+        CASE WHEN n %% 10 = 1 THEN 'failed after 4 attempts' ELSE '' END, true, 'default', false, 0,
         %(config)s, '{}', '{}', 1, '', '', at, at, at, interval '1 hour',
         at + (n %% 90) * interval '1 second', at + (n %% 90) * interval '1 second', '{"outcome": "completed"}'
     FROM (SELECT n, %(now)s - n * interval '7 seconds' AS at

@@ -57,7 +57,7 @@ def an_occurrence(
         "execution_timeout": config.execution_timeout,
     }
     if state in OCCURRENCE_ACTIVE:
-        row |= {"fired_at": at}
+        row |= {"fired_at": at, "holds_slot": True}
     if state == OccurrenceState.RUNNING:
         row |= {"started_at": at, "deadline_at": at + config.execution_timeout}
     if state in OCCURRENCE_FINAL:
@@ -125,9 +125,12 @@ def occurrence_facts(row: Occurrence) -> OccurrenceFacts:
 
 def run_facts(row: TaskRun) -> RunFacts:
     """What an engine reads of a run, which need not be saved."""
-    values = {name: getattr(row, name) for name in RunFacts._fields if name != "held_back"}
-    held_back = row.state == RunState.SCHEDULED and row.available_at is None
-    return RunFacts(**values | {"task": row.task.name}, held_back=held_back)
+    derived = {
+        "task": row.task.name,
+        "held_back": row.state == RunState.SCHEDULED and row.available_at is None,
+        "parked": row.parked_at is not None,
+    }
+    return RunFacts(**{name: getattr(row, name) for name in set(RunFacts._fields) - set(derived)} | derived)
 
 
 def a_claimed_run(row: TaskRun, *, first: bool = False, alone: bool = True) -> ClaimedRun:

@@ -143,6 +143,30 @@ def test_an_active_occurrence_was_fired(job: Job, now: datetime, state: Occurren
         insert_occurrence(job, now, state, fired_at=None)
 
 
+@pytest.mark.req("LIM-4")
+@pytest.mark.parametrize("state", OccurrenceState)
+def test_a_slot_is_held_or_wanted_by_active_occurrences_only(
+    job: Job, now: datetime, state: OccurrenceState
+) -> None:
+    for values in ({"holds_slot": True}, {"slot_wanted_at": now}):
+        if state in OCCURRENCE_ACTIVE:
+            insert_occurrence(job, now, state, **values).delete()
+            continue
+        with assert_refused("occurrence_slot_while_active"), transaction.atomic():
+            insert_occurrence(job, now, state, **values)
+    with assert_refused("occurrence_slot_while_active"), transaction.atomic():
+        insert_occurrence(job, now, state, holds_slot=True, slot_wanted_at=now)
+
+
+@pytest.mark.req("LIM-4")
+@pytest.mark.parametrize("state", [*RUN_HELD, *RUN_FINAL, RunState.FAILED])
+def test_a_run_that_does_not_wait_is_not_parked(
+    occurrence: Occurrence, task: Task, now: datetime, state: RunState
+) -> None:
+    with assert_refused("run_parked_while_waiting"):
+        insert_run(occurrence, task, now, state, parked_at=now)
+
+
 @pytest.mark.req("OCC-4")
 @pytest.mark.parametrize("first", OCCURRENCE_ACTIVE)
 @pytest.mark.parametrize("second", OCCURRENCE_ACTIVE)
@@ -362,6 +386,8 @@ def test_no_constraint_goes_without_a_test() -> None:
         "occurrence_running_has_started",
         "occurrence_active_was_fired",
         "occurrence_range_never_runs",
+        "occurrence_slot_while_active",
+        "run_parked_while_waiting",
         "run_state_is_known",
         "run_finished_iff_final",
         "run_claimed_iff_held",

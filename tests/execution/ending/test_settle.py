@@ -41,7 +41,7 @@ def test_an_occurrence_whose_runs_are_over_is_closed_with_a_report(
 
 
 @pytest.mark.req("EXE-1")
-@pytest.mark.parametrize("state", [R.SCHEDULED, R.CLAIMED, R.RUNNING, R.RETRY])
+@pytest.mark.parametrize("state", [R.SCHEDULED, R.CLAIMED, R.RUNNING])
 def test_an_occurrence_with_work_under_way_is_left_alone(
     occurrence: Occurrence, task: Task, state: RunState
 ) -> None:

@@ -45,10 +45,17 @@ def ids(*positions: int) -> tuple[UUID, ...]:
 
 
 @pytest.mark.req("EXE-1")
-@pytest.mark.parametrize("state", ["scheduled", "claimed", "running", "retry"])
+@pytest.mark.parametrize("state", ["scheduled", "claimed", "running"])
 def test_while_a_run_is_under_way_its_successors_wait(state: str) -> None:
     assert step(state, HELD, HELD) == Step()
     assert step("success", state, HELD) == Step()
+    assert step(state, "retry") == Step(), "the other run needs the slot"
+
+
+@pytest.mark.req("LIM-4")
+def test_while_all_that_is_left_waits_the_slot_is_not_needed() -> None:
+    assert step("retry", HELD, HELD) == step("success", "retry") == step("retry", "retry") == Step(rest=True)
+    assert next_step([facts(("scheduled", FAIL_FAST))[0]._replace(parked=True)]) == Step(rest=True)
 
 
 @pytest.mark.req("EXE-1")

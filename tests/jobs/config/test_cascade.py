@@ -24,6 +24,7 @@ OVERRIDES: dict[str, tuple[Any, Any]] = {
     ),
     "execution_timeout": (timedelta(hours=2), "2h"),
     "task_timeout": ("90s", "1m30s"),
+    "dispatch_timeout": ("10m", "10m"),
     "bundle": (False, False),
     "recovery": ("bounded_window", "bounded_window"),
     "recovery_max_occurrences": (3, 3),
@@ -121,7 +122,7 @@ def test_configurations_with_equal_values_are_equal_whatever_their_layers() -> N
         ("bundle", "yes", "expected true or false"),
         ("secret_args", "token", "expected a list of names"),
         ("secret_args", ["token", ""], "expected a name of 1 to 100 printable characters"),
-        ("colour", "red", "unknown setting; expected one of bundle, execution_timeout, failure_strategy"),
+        ("colour", "red", "unknown setting; expected one of bundle, dispatch_timeout, execution_timeout"),
         ("origins", {}, "unknown setting"),
     ],
 )
@@ -139,7 +140,7 @@ def test_a_bad_value_is_refused_with_owner_field_value_and_what_is_allowed(
 @pytest.mark.parametrize("key", sorted(KEYS.keys() - TASK_KEYS))
 def test_a_setting_of_jobs_cannot_be_set_on_a_task(key: str) -> None:
     with pytest.raises(
-        DefinitionError, match="unknown setting; expected one of bundle, failure_strategy, queue"
+        DefinitionError, match="unknown setting; expected one of bundle, dispatch_timeout, failure_strategy"
     ):
         normalize({key: OVERRIDES[key][0]}, owner="job/task", keys=TASK_KEYS)
 

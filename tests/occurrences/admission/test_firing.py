@@ -173,7 +173,9 @@ def test_firing_again_creates_nothing_twice() -> None:
     job = make()
     row = saved(an_occurrence(job, NOW))
     fire(NOW)
-    Occurrence.objects.filter(id=row.id).update(state=S.PENDING, fired_at=None)  # as if rolled back
+    Occurrence.objects.filter(id=row.id).update(
+        state=S.PENDING, fired_at=None, holds_slot=False
+    )  # as if rolled back
     fire(NOW)
     assert TaskRun.objects.count() == 1
 
