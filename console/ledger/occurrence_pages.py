@@ -48,6 +48,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
         ("cause", ChoicesDropdownFilter),
         ("scheduled_for", InstantRangeFilter),
     ]
+    linked_lookups = ["run_at__lte", "late_at__lte"]
     list_defer = ["config", "args", "report"]
     empty_text = "A job with a schedule has its next occurrence here within seconds."
     ordering = ["-scheduled_for", "-created_at"]

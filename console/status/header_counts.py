@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 from punctual.console.kit.display import SHAPES
 from punctual.jobs.models import HELD, Job
 from punctual.occurrences.models import Occurrence, TaskRun
-from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.occurrences.states import RUN_HELD, OccurrenceState, RunState
 
 S = OccurrenceState
 MAX_COUNTED = 10_000
@@ -26,7 +26,7 @@ MAX_COUNTED = 10_000
 
 @dataclass(frozen=True)
 class Kind:
-    """What is counted; `page` and `query` lead to the list of these rows."""
+    """What is counted; `page` and `query` lead to the list of the same rows."""
 
     name: str
     tone: str
@@ -57,18 +57,20 @@ OCCURRENCES, RUNS, JOBS, DEAD = (
     "admin:punctual_job_changelist",
     "punctual_console:dead",
 )
-STATE = "state__exact"
+STATE, NOW = "state__exact", "now"  # NOW stands for the time of the count
 KINDS = (
     Kind("due", "busy", "ring", "Their time has come; the next tick starts them.",
-         OCCURRENCES, {STATE: S.PENDING}),
-    Kind("running", "busy", "play", "A worker is at it, or its message is under way.",
-         OCCURRENCES, {STATE: S.RUNNING}),
+         OCCURRENCES, {STATE: S.PENDING, "run_at__lte": NOW}),
+    Kind("running", "busy", "play", "Runs that a worker has begun.",
+         RUNS, {STATE: RunState.RUNNING}),
+    Kind("dispatched", "busy", "ring", "Fired; no worker has begun yet.",
+         OCCURRENCES, {STATE: S.DISPATCHED}),
     Kind("queued", "busy", "bars", "Due, waiting for a slot or for their predecessor.",
          OCCURRENCES, {STATE: S.QUEUED}),
     Kind("retrying", "warn", "turn", "Runs that failed and will be tried again.",
          RUNS, {STATE: RunState.RETRY}),
     Kind("late", "bad", "alert", "Not started within their grace.",
-         OCCURRENCES, {STATE: S.PENDING}),
+         OCCURRENCES, {STATE: S.PENDING, "late_at__lte": NOW}),
     Kind("dead", "bad", "square", "Dead letters that are not resolved.", DEAD, {}),
     Kind("paused", "warn", "bars", "Jobs an operator holds.", JOBS, {"state": "paused"}),
 )  # fmt: skip
@@ -80,9 +82,7 @@ def header_counts(now: datetime) -> list[HeaderCount]:
 
 
 def list_url(kind: Kind, now: datetime) -> str:
-    """Return the URL of the list of counted rows: pending ones up to now, not all that are planned."""
-    until = {"scheduled_for_to_0": f"{now:%Y-%m-%d}", "scheduled_for_to_1": f"{now:%H:%M:%S}"}
-    query = {**kind.query, **(until if S.PENDING in kind.query.values() else {})}
+    query = {key: now.isoformat() if value is NOW else value for key, value in kind.query.items()}
     return f"{reverse(kind.page)}?{urlencode(query)}" if query else reverse(kind.page)
 
 
@@ -90,7 +90,9 @@ def counted_rows(now: datetime) -> dict[str, QuerySet[Any]]:
     due = Occurrence.objects.due(now)
     return {
         "due": due,
-        "running": Occurrence.objects.active(),
+        # The wider condition is that of an index.
+        "running": TaskRun.objects.filter(state__in=RUN_HELD).filter(state=RunState.RUNNING),
+        "dispatched": Occurrence.objects.filter(state=S.DISPATCHED),
         "queued": Occurrence.objects.waiting(),
         "retrying": TaskRun.objects.filter(state=RunState.RETRY),
         "late": due.late(now),

@@ -29,6 +29,7 @@ DECLARED = {
     "JobVersion": {"job__id__exact", "job__isnull"},
     "Occurrence": {
         "state__exact", "state__isnull", "cause__exact", "cause__isnull", "job__id__exact", "job__isnull",
+        "run_at__lte", "late_at__lte",
     },
     "TaskRun": {
         "state__exact", "state__isnull", "occurrence__job__id__exact", "occurrence__job__isnull",
@@ -99,6 +100,7 @@ def test_declared_lookups_are_answered(model: type[Model], admin_user: User, now
     row = model._default_manager.first()
     for lookup in DECLARED[model.__name__]:
         value = str(getattr(row, "pk", "")) if lookup.endswith("id__exact") else "1"
+        value = now.isoformat() if lookup.endswith("_at__lte") else value
         OURS[model].get_changelist_instance(request_for("/", {lookup: value}, admin_user))
 
 

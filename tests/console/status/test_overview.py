@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta
+from itertools import count
 
 import pytest
 from django.db import connection
@@ -41,7 +42,8 @@ def test_the_header_counts_are_read_in_one_statement(now: datetime) -> None:
     make_run(settled, task, R.DLQ, resolved_at=now, resolution="purged")
     with CaptureQueriesContext(connection) as queries:
         found = {counter.kind.name: counter.value for counter in header_counts(now)}
-    assert found == {"due": 2, "running": 2, "queued": 1, "retrying": 1, "late": 1, "dead": 1, "paused": 1}
+    counts = {"due": 2, "running": 0, "dispatched": 1, "queued": 1, "retrying": 1, "late": 1}
+    assert found == counts | {"dead": 1, "paused": 1}
     assert len(queries) == 1
 
 
@@ -57,15 +59,29 @@ def test_a_header_count_stops_at_its_limit(
 
 
 def test_a_header_count_links_to_the_rows_it_counted(root: Client) -> None:
+    """Different numbers of rows for each, so that no list can be taken for another."""
     now = database_now()
     job = make_job("etl", now)
-    due = make_occurrence(job, now - MINUTE, S.PENDING)
-    ahead = make_occurrence(job, now + 2 * MINUTE, S.PENDING)
-    for counter in header_counts(now):
-        page(root, counter.url)
-    shown = page(root, header_counts(now)[0].url)
-    assert str(due.pk) in shown
-    assert str(ahead.pk) not in shown
+    tasks = [make_task(job, f"step {number}", position=number) for number in range(9)]
+    make_occurrence(job, now + MINUTE, S.PENDING)
+    moments = (now - (number + 1) * MINUTE for number in count())
+    for state, number, facts in (
+        (S.PENDING, 2, {"late_at": now + MINUTE}),
+        (S.PENDING, 3, {"late_at": now}),
+        (S.DISPATCHED, 4, {}),
+        (S.QUEUED, 6, {}),
+    ):
+        for _ in range(number):
+            make_occurrence(job, next(moments), state, **facts)
+    running = make_occurrence(job, next(moments), S.RUNNING)
+    for task, run in zip(tasks, [R.RUNNING] * 7 + [R.CLAIMED, R.RETRY], strict=True):
+        make_run(running, task, run)
+    counters = {counter.kind.name: counter for counter in header_counts(now)}
+    counts = {"due": 5, "late": 3, "dispatched": 4, "queued": 6, "running": 7, "retrying": 1}
+    for name, number in counts.items():
+        answer = root.get(counters[name].url)
+        assert (name, counters[name].value) == (name, number)
+        assert (name, len(answer.context["cl"].result_list)) == (name, number)
 
 
 @pytest.mark.parametrize("path", ["/admin/", "/admin/punctual/job/", "/admin/timeline/", "/admin/auth/user/"])
