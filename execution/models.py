@@ -1,11 +1,108 @@
-"""Two tables about workers and beats: how long a task's calls take, and which processes are alive."""
+"""Three tables of the workers: calls of hooks, how long a task's calls take, which processes are alive."""
 
 from datetime import datetime, timedelta
+from typing import Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from punctual.jobs.models import Task
+from punctual.occurrences.models import Occurrence
+
+HUNG_FOR = timedelta(minutes=10)
+
+
+class HookEvent(models.TextChoices):
+    ON_START = "on_start", "on_start"
+    ON_COMPLETE = "on_complete", "on_complete"
+
+
+class HookCallQuerySet(models.QuerySet["HookCall"]):
+    def open(self) -> Self:
+        """Not over: waiting for a call, or being called."""
+        return self.filter(finished_at=None)
+
+    def waiting(self, now: datetime) -> Self:
+        """Open, and no process is calling it."""
+        return self.open().filter(Q(lease_until=None) | Q(lease_until__lte=now))
+
+    def hanging(self, now: datetime) -> Self:
+        """Calls of hooks that hung recently, for the same job."""
+        return self.filter(_hung_recently(now))
+
+    def sound(self, now: datetime) -> Self:
+        return self.filter(~_hung_recently(now))
+
+
+def _hung_recently(now: datetime) -> Exists:
+    same = {"hook": OuterRef("hook"), "occurrence__job": OuterRef("occurrence__job")}
+    return Exists(HookCall.objects.filter(**same, hung_at__gt=now - HUNG_FOR))
+
+
+class HookCall(models.Model):
+    """One hook to call for one occurrence; the row remains as the record of how it went (JOB-9).
+
+    Inserted when the hook is due. A process claims the row before it calls the hook: the lease says until
+    when no other process calls it, and `slot` is unique, so that only so many hooks run at once.
+    """
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    occurrence = models.ForeignKey(
+        Occurrence, on_delete=models.CASCADE, related_name="hook_calls", db_index=False
+    )
+    event = models.CharField(max_length=12, choices=HookEvent)
+    hook = models.CharField(max_length=500, help_text="Name of a hook that code registers.")
+    position = models.PositiveIntegerField(help_text="Hooks of one event are called in this order.")
+    tries = models.PositiveIntegerField(default=0)
+    slot = models.PositiveIntegerField(null=True, help_text="While it is called: one of `hook_slots`.")
+    token = models.UUIDField(null=True, help_text="Fencing token of the process that calls it.")
+    worker = models.CharField(max_length=200, blank=True, default="")
+    lease_until = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+    requested_at = models.DateTimeField(null=True, help_text="When a worker was last asked to call it.")
+    started_at = models.DateTimeField(null=True, help_text="Start of the last try.")
+    hung_at = models.DateTimeField(null=True, help_text="When a try was last killed, or its process died.")
+    finished_at = models.DateTimeField(null=True)
+    failed = models.BooleanField(default=False)
+    error = models.TextField(blank=True, default="")
+
+    objects = HookCallQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["occurrence", "-event", "position"]
+        verbose_name = "call of a hook"
+        verbose_name_plural = "calls of hooks"
+        indexes = [
+            # Calls to make: `finished_at IS NULL ORDER BY created_at`.
+            models.Index(fields=["created_at"], condition=Q(finished_at__isnull=True), name="hook_call_open"),
+            # Whether a hook hung recently: `hook = … AND hung_at > t`.
+            models.Index(
+                fields=["hook", "hung_at"], condition=Q(hung_at__isnull=False), name="hook_call_hung"
+            ),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["occurrence", "event", "hook"], name="one_call_per_hook"),
+            models.UniqueConstraint(
+                fields=["slot"], condition=Q(slot__isnull=False), name="one_call_per_hook_slot"
+            ),
+            models.CheckConstraint(
+                condition=Q(slot__isnull=True, token__isnull=True, lease_until__isnull=True)
+                | Q(slot__isnull=False, token__isnull=False, lease_until__isnull=False, finished_at=None),
+                name="hook_slot_iff_called",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.hook}"
+
+    @property
+    def result(self) -> str:
+        """`waiting`, `running`, `failed`, `succeeded`, or `not called` if its occurrence was over."""
+        if self.finished_at is None:
+            return "waiting" if self.slot is None else "running"
+        if self.failed:
+            return "failed"
+        return "succeeded" if self.tries else "not called"
 
 
 class PaceQuerySet(models.QuerySet["Pace"]):

@@ -1,11 +1,15 @@
 """The condition of a job, from its row and from the functions that code registers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, TextChoices
 
 from punctual.jobs.declaration.registry import registry
+from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import HELD, Job, Origin, Task
+
+MAX_LISTED = 20
 
 
 class Condition(TextChoices):
@@ -31,6 +35,18 @@ def condition(job: Job, tasks: Iterable[Task]) -> Condition:
 def is_unresolved(task: Task) -> bool:
     """Whether a current task names a function that no code registers."""
     return task.retired_at is None and registry.function(task.function) is None
+
+
+def unresolved_hooks(config: Mapping[str, Any]) -> list[DefinitionError]:
+    """Return an error for each hook that a configuration names and no code registers; its job still runs."""
+    known = ", ".join(sorted(registry.hooks)[:MAX_LISTED]) or "none"
+    reason = f"no code registers this hook; registered are {known}"
+    return [
+        DefinitionError(event, name, reason)
+        for event in ("on_start", "on_complete")
+        for name in config.get(event, ())
+        if registry.hook(name) is None
+    ]
 
 
 def in_condition(condition: str) -> Q:

@@ -30,7 +30,7 @@ class Event(StrEnum):
         "The sweeper ended an occurrence that exceeded its `execution_timeout` or `dispatch_timeout`.",
     )
     OCCURRENCES_PRUNED = "occurrences.pruned", INFO, "A beat deleted occurrences past their retention."
-    HOOK_FAILED = "hook.failed", WARNING, "A hook raised; the outcome does not change."
+    HOOK_FAILED = "hook.failed", WARNING, "A hook raised, hung or died; the outcome does not change."
     RUN_DISPATCH_FAILED = (
         "run.dispatch_failed",
         WARNING,

@@ -13,7 +13,7 @@ from datetime import datetime
 from django.db import transaction
 
 from punctual.execution.broker.dispatch import dispatch, locking_transaction
-from punctual.execution.ending.hooks import request_hooks
+from punctual.execution.ending.hook_calls import request_hooks
 from punctual.execution.ending.settle import Settled
 from punctual.jobs.models import Job
 from punctual.occurrences.planning.materialize import plan_due

@@ -2,7 +2,7 @@
 
 What users import from here:
 
-- `Job`, `scheduled`, `Retry`: declare jobs, in a module named `jobs` of an installed app.
+- `Job`, `scheduled`, `Retry`, `hook`: declare jobs and hooks, in a module named `jobs` of an installed app.
 - `Context`: what a task knows about its run.
 - `Cancel`, `NonRetryable`, `RetryAfter`, `Snooze`, `HandBack`: raised by a task to choose its outcome.
 - `trigger`, `start`, `stop`, `pause`, `resume`, `skip_next`, `reschedule`, `next_run`, `next_runs`,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         reschedule,
         skip_next,
     )
-    from punctual.jobs.declaration.decorators import Job, scheduled
+    from punctual.jobs.declaration.decorators import Job, hook, scheduled
     from punctual.jobs.errors import (
         Cancel,
         DefinitionError,
@@ -57,6 +57,7 @@ __all__ = [
     "Snooze",
     "StaleVersionError",
     "UnknownJobError",
+    "hook",
     "is_active",
     "is_enabled",
     "is_paused",
@@ -77,6 +78,7 @@ _MODULES = {
     "Context": "punctual.jobs.context",
     "Job": "punctual.jobs.declaration.decorators",
     "Retry": "punctual.jobs.config.retry",
+    "hook": "punctual.jobs.declaration.decorators",
     "scheduled": "punctual.jobs.declaration.decorators",
     **dict.fromkeys(
         (

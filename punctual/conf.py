@@ -46,6 +46,10 @@ class Settings:
     cancel_grace: timedelta = timedelta(seconds=10)
     # From SIGTERM to the hand-back of the runs a worker has not finished.
     shutdown_grace: timedelta = timedelta(seconds=30)
+    # Time limit of a hook. Past it the hook is interrupted, and after `kill_after` its process is killed.
+    hook_timeout: timedelta = timedelta(minutes=1)
+    # Hooks that all workers together call at once. None: a quarter of `worker_slots`, at least 2.
+    hook_slots: int | None = None
     # A message that no worker took for this long is sent again.
     lost_after: timedelta = timedelta(seconds=30)
     # A second trigger with the same idempotency key, within this time of the first, returns its occurrence.
@@ -146,5 +150,6 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     "prepared_statements": _read_flag,
     "worker_slots": _read_count,
     "max_active": _read_optional_count,
+    "hook_slots": _read_optional_count,
     "oldest_tick": _read_optional_duration,
 }

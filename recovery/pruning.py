@@ -22,6 +22,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Count, Sum
 
+from punctual.execution.models import HookCall
 from punctual.jobs.config.cascade import platform
 from punctual.jobs.events import Event, emit
 from punctual.jobs.models import Job
@@ -261,6 +262,7 @@ def _delete(ids: Collection[UUID]) -> None:
     for rows in (
         Attempt.objects.filter(run__occurrence__any=ids),
         TaskRun.objects.filter(occurrence__any=ids),
+        HookCall.objects.filter(occurrence__any=ids),
     ):
         rows._raw_delete(rows.db)  # noqa: SLF001 - Django's own fast path; nothing refers to these
     Occurrence.objects.filter(parent__any=ids).update(parent=None)

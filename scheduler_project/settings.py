@@ -151,6 +151,7 @@ PUNCTUAL: dict[str, object] = {
     "shutdown_grace": environment.span(
         os.environ, "PUNCTUAL_SHUTDOWN_GRACE", default=_defaults.shutdown_grace
     ),
+    "hook_timeout": environment.span(os.environ, "PUNCTUAL_HOOK_TIMEOUT", default=_defaults.hook_timeout),
     "lost_after": environment.span(os.environ, "PUNCTUAL_LOST_AFTER", default=_defaults.lost_after),
 }
 

@@ -93,8 +93,12 @@ def function_cell(task: Task, length: int = MAX_LIST_TEXT) -> SafeString:
     name = format_html("<code>{}</code>", shorten(task.function, length))
     if not is_unresolved(task):
         return name
+    return format_html("{} {}", name, unresolved_badge())
+
+
+def unresolved_badge() -> SafeString:
     tone, shape, _ = CONDITION_LOOKS[Condition.UNRESOLVED]
-    return format_html("{} {}", name, badge("unresolved", tone, shape, title="No code registers it."))
+    return badge("unresolved", tone, shape, title="No code registers it.")
 
 
 def retired_cell(task: Task) -> SafeString | str:

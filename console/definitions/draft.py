@@ -11,6 +11,7 @@ from typing import Any
 from django.http import QueryDict
 
 from punctual.console.definitions.editor_forms import JobForm, TaskFormSet
+from punctual.jobs.condition import unresolved_hooks
 from punctual.jobs.config.cascade import platform
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import DefinitionError
@@ -69,7 +70,10 @@ class Draft:
         except DefinitionError as error:
             self._add_error(error)
             return None
-        if not is_complete:
+        unresolved = unresolved_hooks(definition.config)
+        for problem in unresolved:
+            self._add_error(problem)
+        if not is_complete or unresolved:
             return None
         zone = {**platform(), **definition.config}.get("timezone")
         schedule = make_absolute(definition.schedule, timezone=zone, now=now)

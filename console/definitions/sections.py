@@ -8,10 +8,11 @@ from zoneinfo import ZoneInfo
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from punctual.console.definitions.definition_pages import function_cell, retired_cell
+from punctual.console.definitions.definition_pages import function_cell, retired_cell, unresolved_badge
 from punctual.console.kit.badges import state_badge
 from punctual.console.kit.display import NOTHING, Section, instant, link, list_url, short_id, shorten, zone_of
 from punctual.console.ledger.ledger_pages import elapsed_cell
+from punctual.jobs.condition import unresolved_hooks
 from punctual.jobs.config.cascade import job_config, task_config
 from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.definition.comparison import FieldChange
@@ -37,6 +38,27 @@ def tasks_section(job: Job, tasks: Iterable[Task]) -> Section:
     more = list_url("punctual_task", job__id__exact=job.pk)
     headers = ["task", "function", "order", "retired"]
     return Section("Tasks", headers, rows, more, empty="No tasks: there is nothing it could run.")
+
+
+def hooks_section(job: Job) -> list[Section]:
+    """List the hooks, if the job or the platform names any."""
+    try:
+        config = job_config(job).to_json()
+    except PunctualError:  # shown with the configuration
+        return []
+    unresolved = {error.value for error in unresolved_hooks(config)}
+    rows = [
+        [code_cell(event), hook_cell(name, is_unresolved=name in unresolved)]
+        for event in ("on_start", "on_complete")
+        for name in config[event]
+    ]
+    return [Section("Hooks", ["event", "hook"], rows)] if rows else []
+
+
+def hook_cell(name: str, *, is_unresolved: bool) -> SafeString:
+    if not is_unresolved:
+        return code_cell(name)
+    return format_html("{} {}", code_cell(name), unresolved_badge())
 
 
 def fires_section(timing: ScheduleSummary, zone: ZoneInfo | None) -> Section:

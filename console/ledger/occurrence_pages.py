@@ -107,7 +107,7 @@ class OccurrenceAdmin(LedgerAdmin[Occurrence]):
         headers = ["run", "task", "state", "attempts", "started", "took", "error"]
         more = list_url("punctual_taskrun", occurrence__id__exact=row.pk)
         table = Section("Runs", headers, [_run_cells(run, row) for run in runs], more)
-        return [*gantt_section(row, runs), table, why, *lineage_section(row)]
+        return [*gantt_section(row, runs), table, *hooks_section(row), why, *lineage_section(row)]
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -123,6 +123,24 @@ def gantt_section(row: Occurrence, runs: list[TaskRun]) -> list[Section]:
     attempts = Attempt.objects.filter(run__in=[run.pk for run in runs]).defer("traceback", "log")
     newest = list(attempts.order_by("run", "number")[:MAX_ATTEMPTS])
     return [Section("How it went", content=draw_gantt(row, runs, newest, database_now()))]
+
+
+def hooks_section(row: Occurrence) -> list[Section]:
+    """List the calls of hooks: a failed one changes nothing else on this page."""
+    rows = [
+        [
+            call.event,
+            shorten(call.hook),
+            call.result,
+            call.tries,
+            instant(call.started_at, zone_of(row.job)),
+            span(call.finished_at - call.started_at if call.finished_at and call.started_at else None),
+            shorten(call.error),
+        ]
+        for call in row.hook_calls.order_by("-event", "position")[:MAX_CHILDREN]
+    ]
+    headers = ["event", "hook", "result", "tries", "started", "took", "error"]
+    return [Section("Hooks", headers, rows)] if rows else []
 
 
 def lineage_section(row: Occurrence) -> list[Section]:

@@ -35,7 +35,7 @@ from punctual.occurrences import transitions
 from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.outbox import Ready, read_ready
-from punctual.occurrences.states import RunState
+from punctual.occurrences.states import OccurrenceState, RunState
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,25 @@ def dispatch(
         ready = _lock_unsent(runs, lost_since)
         # A single run cannot share a message.
         paces = _paces(ready) if bundles and len(ready) > 1 else {}
-        return _send(ready, paces, chords=chords, clock=clock or (lambda: now))
+        dispatched = _send(ready, paces, chords=chords, clock=clock or (lambda: now))
+    if len(ready) < len(runs):
+        _request_start_hooks(runs)
+    return dispatched
+
+
+def _request_start_hooks(runs: Sequence[UUID] | Sequence[Ready]) -> None:
+    """Ask a worker to call the start hooks for which these runs are held back; they release the runs.
+
+    If the broker fails, the sweeper finds the occurrence, in which no run is released.
+    """
+    ids: Sequence[Any] = [run.run_id if isinstance(run, Ready) else run for run in runs]
+    held_back = TaskRun.objects.filter(id__any=ids, state=RunState.SCHEDULED, available_at=None)
+    unstarted = held_back.filter(occurrence__state=OccurrenceState.DISPATCHED)
+    try:
+        for occurrence, queue in unstarted.order_by("id").values_list("occurrence_id", "policy__queue"):
+            settle_message(occurrence, queue=queue).apply_async()
+    except BROKER_ERRORS as error:
+        emit(Event.RUN_DISPATCH_FAILED, unsent=len(runs), error=type(error).__name__)
 
 
 def locking_transaction() -> AbstractContextManager[object]:

@@ -77,9 +77,10 @@ def run_message(bundle: Bundle, *, keep_result: bool = False) -> "Signature[Any]
     return current_app.signature(RUN, args=(run_ids,), options=options, immutable=True)
 
 
-def settle_message(occurrence_id: UUID | str, label: str = "") -> "Signature[Any]":
+def settle_message(occurrence_id: UUID | str, label: str = "", *, queue: str = "") -> "Signature[Any]":
     # Without ignore_result the sender subscribes to a result that no process reads.
     options = {"ignore_result": True, "argsrepr": label or f"(occ_{occurrence_id})", "kwargsrepr": "{}"}
+    options |= {"queue": queue} if queue else {}
     return current_app.signature(SETTLE, args=(str(occurrence_id),), options=options, immutable=True)
 
 

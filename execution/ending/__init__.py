@@ -7,7 +7,7 @@
 | how is a result written? | `report` |
 | what follows for the occurrence, and what does its execution report say? Pure. | `steps` |
 | when is an occurrence finished? | `settle` |
-| who calls `on_start` and `on_complete`? | `hooks` |
+| which hooks are to be called, by which process, and how did their calls end? | `hook_calls` |
 | which failures are of the same kind? | `fingerprint` |
 | how is an occurrence or a run canceled? | `cancel` |
 

@@ -24,7 +24,6 @@ from punctual.execution.ending.outcome import (
 )
 from punctual.execution.ending.steps import next_step, summary
 from punctual.jobs.config.retry import Retry
-from punctual.jobs.declaration.registry import registry
 from punctual.jobs.ids import attempt_id
 from punctual.occurrences.engines.contract import ClaimedRun, RunEnd, RunFacts
 from punctual.occurrences.models import TaskRun
@@ -163,7 +162,7 @@ def _closing(item: Report, run: ClaimedRun, values: Mapping[str, Any], now: date
         return {}
     return {
         "outcome": outcome,
-        "finalized": not registry.complete_hooks(run.occurrence.job),
+        "finalized": not run.occurrence.config.get("on_complete"),
         "report": json.dumps(summary(run.occurrence, [facts], outcome, now)),
     }
 

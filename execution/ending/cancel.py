@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import transaction
 
 from punctual.execution.broker.dispatch import dispatch
-from punctual.execution.ending.hooks import request_hooks
+from punctual.execution.ending.hook_calls import request_hooks
 from punctual.execution.ending.settle import Settled, canceled_facts, close, roll_up
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.contract import RunFacts

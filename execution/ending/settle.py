@@ -16,9 +16,11 @@ from uuid import UUID
 
 from django.db import OperationalError, transaction
 
+from punctual.execution.ending.hook_calls import all_called
 from punctual.execution.ending.steps import Step, next_step, summary
+from punctual.execution.models import HookEvent
+from punctual.jobs.config.choices import Mode
 from punctual.jobs.database_errors import is_lock_conflict
-from punctual.jobs.declaration.registry import registry
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
@@ -42,6 +44,7 @@ class FailedAttempt(NamedTuple):
 
 
 Closed = tuple[OccurrenceFacts, Sequence[RunFacts], OccurrenceState]
+NextStep = tuple[OccurrenceFacts, list[RunFacts], Step]
 
 
 @dataclass(frozen=True)
@@ -65,18 +68,27 @@ def combine(first: Settled, second: Settled) -> Settled:
     )
 
 
-def settle(occurrence_ids: Collection[UUID], *, now: datetime) -> Settled:
+def settle(occurrence_ids: Collection[UUID], *, now: datetime, wait: Wait = Wait.NEVER) -> Settled:
     """Occurrences that another process holds are left to it: no run ends while it settles them. If another
     session holds one, the sweeper asks a worker again."""
     with transaction.atomic():
-        occurrences = transitions.lock_occurrences(occurrence_ids, wait=Wait.NEVER)
+        occurrences = transitions.lock_occurrences(occurrence_ids, wait=wait)
         return roll_up(occurrences, transitions.read_runs([row.id for row in occurrences]), now=now)
 
 
 def roll_up(occurrences: Iterable[OccurrenceFacts], runs: Iterable[RunFacts], *, now: datetime) -> Settled:
     """Take the next step of each locked occurrence; `runs` are all their runs, as they are now."""
     groups = {key: list(group) for key, group in groupby(runs, key=attrgetter("occurrence_id"))}
-    steps = [(row, groups.get(row.id, []), next_step(groups.get(row.id, []))) for row in occurrences]
+    steps = _behind_start_hooks(
+        [
+            (
+                row,
+                own := groups.get(row.id, []),
+                next_step(own, parallel=row.config.get("mode") == Mode.PARALLEL),
+            )
+            for row in occurrences
+        ]
+    )
     canceled = [id_ for _, _, step in steps for id_ in step.cancel]
     released = [id_ for _, _, step in steps for id_ in step.release]
     transitions.cancel(canceled, reason=Reason.OTHER_TASK_FAILED, now=now)
@@ -96,6 +108,17 @@ def roll_up(occurrences: Iterable[OccurrenceFacts], runs: Iterable[RunFacts], *,
         transitions.rest([row.id for row in resting])
     admitted = admit_after([*resting, *(row for row, _ in slotless)], now=now)
     return replace(ended, released=(*released, *ended.released, *admitted))
+
+
+def _behind_start_hooks(steps: Sequence[NextStep]) -> Sequence[NextStep]:
+    """Release nothing of an occurrence whose start hooks are not over: no task starts before (JOB-9)."""
+    hooks = {
+        row.id: names for row, _, step in steps if step.release and (names := row.config.get("on_start"))
+    }
+    if not hooks:
+        return steps
+    closed = hooks.keys() - set(all_called(HookEvent.ON_START, hooks))
+    return [(row, runs, replace(step, release=()) if row.id in closed else step) for row, runs, step in steps]
 
 
 def _after_step(runs: list[RunFacts], step: Step, now: datetime) -> list[RunFacts]:
@@ -118,7 +141,7 @@ def close(
     """End locked occurrences with an outcome and a report, and admit the occurrences that wait for them."""
     if not closed:
         return Settled()
-    finalized = {row.id: not registry.complete_hooks(row.job) for row, _, _ in closed}
+    finalized = {row.id: not row.config.get("on_complete") for row, _, _ in closed}
     closings = [
         Closing(row.id, outcome, reason, finalized[row.id], json.dumps(summary(row, runs, outcome, now)))
         for row, runs, outcome in closed

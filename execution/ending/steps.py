@@ -24,7 +24,8 @@ class Step:
     outcome: OccurrenceState | None = None
 
 
-def next_step(runs: Sequence[RunFacts]) -> Step:
+def next_step(runs: Sequence[RunFacts], *, parallel: bool = False) -> Step:
+    """`parallel`: runs that are held back, for the start hooks, are released together."""
     fatal = any(run.state in FAILED and not run.tolerant for run in runs)
     unfinished = [run for run in runs if run.state not in RUN_FINAL]
     cancel = tuple(run.id for run in unfinished if fatal and not run.tolerant)
@@ -33,7 +34,7 @@ def next_step(runs: Sequence[RunFacts]) -> Step:
         return Step(cancel=cancel, outcome=_outcome(runs, fatal=fatal))
     if all(run.held_back for run in left):
         first = min(left, key=lambda run: run.position)
-        return Step(release=(first.id,), cancel=cancel)
+        return Step(release=tuple(run.id for run in left) if parallel else (first.id,), cancel=cancel)
     return Step(cancel=cancel, rest=all(run.waiting for run in left))
 
 

@@ -1,4 +1,4 @@
-"""Watch running functions from outside: renew leases, cancel, time out, kill, and report the dead.
+"""Watch running functions and hooks from outside: renew leases, cancel, time out, kill, and report the dead.
 
 One supervisor runs per worker, in a thread of its parent process. The processes of the pool tell it through
 shared memory what they run, so a short task costs no statement and no signal.

@@ -31,7 +31,8 @@ SLOTS = 1024  # more processes or threads share slots: they lose supervision, an
 # takes the next of these.
 SLOTS_PER_INDEX = 4
 SLOT_BYTES = 12288
-FACTS = struct.Struct("<IQ16s16s16sdd?")  # pid, serial, run, occurrence, token, since, limit, recorded
+# pid, serial, run, occurrence, token, since, limit, recorded, hook
+FACTS = struct.Struct("<IQ16s16s16sdd??")
 NOTICE = struct.Struct("<QB")  # serial, cause
 INTERRUPT = struct.Struct("<QB")  # serial, cause
 TEXT = struct.Struct("<QI")  # serial, length; then the text
@@ -86,6 +87,7 @@ class Facts:
     limit: float
     recorded: bool = True  # False: its attempt is not a row yet, as in a bundle
     running: bool = True  # False: the function has returned, its result is being written
+    hook: bool = False  # a call of a hook: `run_id` is the id of the call
 
 
 class Slot:
@@ -97,7 +99,7 @@ class Slot:
 
     # -- the process that runs the function ---------------------------------------------------------
 
-    def begin(
+    def begin(  # noqa: PLR0913 - the facts of an attempt
         self,
         *,
         run_id: UUID,
@@ -106,13 +108,15 @@ class Slot:
         limit: float,
         pid: int,
         recorded: bool = True,
+        hook: bool = False,
     ) -> None:
         # Unique across processes: it contains the slot's number, and a slot has one process at a time.
         self.serial = max(self.serial + SLOTS, monotonic_ns() // SLOTS * SLOTS + self.number)
         now = monotonic()
         ids = run_id.bytes, occurrence_id.bytes, token.bytes
         times = now, now + limit
-        FACTS.pack_into(self._memory, self._start + FACTS_AT, pid, self.serial, *ids, *times, recorded)
+        facts = pid, self.serial, *ids, *times, recorded, hook
+        FACTS.pack_into(self._memory, self._start + FACTS_AT, *facts)
         self._note_begun(token.bytes, run_id.bytes)
         self._memory[self.number] = RUNNING
 
@@ -185,12 +189,12 @@ class Slot:
         return facts if self.active and facts == self._facts() else None
 
     def _facts(self) -> Facts:
-        pid, serial, run, occurrence, token, since, limit, recorded = FACTS.unpack_from(
+        pid, serial, run, occurrence, token, since, limit, recorded, hook = FACTS.unpack_from(
             self._memory, self._start + FACTS_AT
         )
         ids = (UUID(bytes=run), UUID(bytes=occurrence), UUID(bytes=token))
         running = self._memory[self.number] == RUNNING
-        return Facts(self.number, pid, serial, *ids, since, limit, recorded, running)
+        return Facts(self.number, pid, serial, *ids, since, limit, recorded, running, hook)
 
     def begun(self, token: UUID) -> dict[UUID, BegunState]:
         """The runs that have begun under this token, in order."""

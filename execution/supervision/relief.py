@@ -15,7 +15,7 @@ from django.db import transaction
 from punctual.execution.broker.bundling import BUDGET
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import report_of_row
-from punctual.execution.ending.hooks import request_hooks
+from punctual.execution.ending.hook_calls import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import record_attempts, report_free
 from punctual.execution.ending.settle import Settled

@@ -20,10 +20,12 @@ from datetime import datetime, timedelta
 from itertools import chain
 from uuid import UUID
 
+from django.db import transaction
+
 from punctual.conf import Settings
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.ending.attempt_report import Report, report_of_row
-from punctual.execution.ending.hooks import request_hooks
+from punctual.execution.ending.hook_calls import end_try, lock_calls, request_hooks
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import report_free
 from punctual.execution.ending.settle import Settled
@@ -58,7 +60,7 @@ class Supervised:
 
 @dataclass(frozen=True)
 class LostAttempt:
-    """An attempt that its process will not report any more."""
+    """An attempt, or a call of a hook, that its process will not report any more."""
 
     facts: Facts
     process_gone: bool  # then the other runs it had claimed are lost as well
@@ -170,7 +172,11 @@ class Supervisor:
 
     def _long_running(self, at: float) -> list[WatchedAttempt]:
         """Attempts that have run for a while: a short task costs no statement."""
-        return [attempt for attempt in self.watched.values() if at - attempt.facts.since >= LEDGER_INTERVAL]
+        return [
+            attempt
+            for attempt in self.watched.values()
+            if at - attempt.facts.since >= LEDGER_INTERVAL and not attempt.facts.hook
+        ]
 
     # -- with the database --------------------------------------------------------------------------
 
@@ -179,11 +185,12 @@ class Supervisor:
         if not self.lost:
             return 0
         lost = list(self.lost)
+        hooks, held = _end_hooks(lost, clock())
         reports, unbegun = _read_lost(lost)
         settled, left = report_free(reports, now=clock()) if reports else (Settled(), ())
         for token, ids in unbegun.items():
             transitions.hand_back(ids, token=token, now=clock())
-        tokens = {item.begun.token for item in left}
+        tokens = {item.begun.token for item in left} | held
         self.lost = [item for item in self.lost if item not in lost or item.facts.token in tokens]
         reports = [item for item in reports if item not in left]
         for item in reports:
@@ -191,7 +198,8 @@ class Supervisor:
             emit(Event.ATTEMPT_ENDED, run=run, ending=result.ending, how=result.error)
         sent = [*settled.released, *chain.from_iterable(unbegun.values())]
         dispatch(sent, now=clock(), chords=False, bundles=False)
-        request_hooks(settled.finished)  # hooks are user code: a process of the pool calls them
+        # Hooks are user code: a process of the pool calls them, or tries again.
+        request_hooks([*settled.finished, *hooks])
         return len(reports) - settled.fenced
 
     def _relieve(self, at: float, clock: Clock) -> int:
@@ -255,6 +263,20 @@ class Supervisor:
             if attempt.facts.run_id in renewed:  # the other rows are locked: the next pass tries again
                 self.watched[attempt.facts.serial] = replace(attempt, renewed=at)
         return len(renewed)
+
+
+def _end_hooks(lost: Iterable[LostAttempt], now: datetime) -> tuple[list[UUID], set[UUID]]:
+    """Record lost calls of hooks: their occurrences, and tokens of calls whose rows other sessions hold."""
+    calls = {item.facts.run_id: item for item in lost if item.facts.hook}
+    if not calls:
+        return [], set()
+    with transaction.atomic():
+        held = lock_calls(calls)
+        for id_, item in calls.items():
+            if id_ not in held and item.result is not None:
+                end_try(id_, item.facts.token, item.result, now=now)
+    ended = [item.facts.occurrence_id for id_, item in calls.items() if id_ not in held]
+    return ended, {calls[id_].facts.token for id_ in held}
 
 
 def _read_lost(lost: Iterable[LostAttempt]) -> tuple[list[Report], dict[UUID, list[UUID]]]:

@@ -5,6 +5,7 @@
 | where do messages arrive? | `work`: claim, call, report, send what follows |
 | which runs does this worker get, and how do several runs share one message? | `claim` |
 | what is the function called with, and what counts as which ending? | `attempt` |
+| who calls `on_start` and `on_complete`? | `hooks` |
 | where do coroutines run? | `event_loop` |
 | which log lines are kept with an attempt? | `log_tail` |
 | what happens when a worker starts and stops? | `lifecycle` |

@@ -120,7 +120,7 @@ def perform(claim: Claim, function: TaskFunction | None, slot: Slot) -> Result:
     channel, lines = SlotChannel(slot, slot.serial), LogLines(partial(log_ids, claim))
     outer = current_lines.set(lines)
     try:
-        result = _call_function(function.call, claim, channel)
+        result = call_function(function.call, partial(build_context, claim, channel), slot)
     finally:
         current_lines.reset(outer)
     if channel.progress is not None:
@@ -128,11 +128,12 @@ def perform(claim: Claim, function: TaskFunction | None, slot: Slot) -> Result:
     return replace(result, log=storable_text(lines.text())) if lines.lines else result
 
 
-def _call_function(function: Callable[..., Any], claim: Claim, channel: SlotChannel) -> Result:
+def call_function(function: Callable[..., Any], build_argument: Callable[[], Any], slot: Slot) -> Result:
+    """Call a function or a hook, whose slot has begun."""
     pid, recursion_limit = os.getpid(), sys.getrecursionlimit()
     try:
         try:
-            value = function(build_context(claim, channel))
+            value = function(build_argument())
             # Look at the value, not at the function: a plain decorator may hide an async function.
             if inspect.isawaitable(value):
                 run_to_end(value)
@@ -151,7 +152,7 @@ def _call_function(function: Callable[..., Any], claim: Claim, channel: SlotChan
             # Inside the outer try block: an interruption at this point must still become an ending.
             sys.setrecursionlimit(recursion_limit)
             restore_process()
-            channel.slot.returned()
+            slot.returned()
     except Exception as error:  # noqa: BLE001 - interrupted while its error was described
         return result_of_error(error)
     return result

@@ -19,7 +19,7 @@ from punctual.conf import current_settings
 from punctual.execution.broker.bundling import paces
 from punctual.execution.broker.dispatch import dispatch
 from punctual.execution.broker.messages import RUN, SETTLE
-from punctual.execution.ending.hooks import call_complete_hooks, call_start_hooks
+from punctual.execution.ending.hook_calls import request_hooks
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import FencedError, end_runs, report, take_next_steps
 from punctual.execution.ending.settle import FailedAttempt, Settled, settle
@@ -29,6 +29,7 @@ from punctual.execution.worker.celery_outcome import RunTask, raise_failure
 from punctual.execution.worker.claim import Claim, ClaimedBundle, Stopwatch, claim, report_of_claim
 from punctual.execution.worker.connection import own_connection, user_code
 from punctual.execution.worker.failure import result_of_error
+from punctual.execution.worker.hooks import call_hooks
 from punctual.jobs.clock import Clock, steady_now
 from punctual.jobs.database_errors import is_database_away
 from punctual.jobs.declaration.registry import TaskFunction, registry
@@ -95,8 +96,6 @@ def work(
     # If the process dies in here, the supervisor sees the occupied slot and reports for it.
     try:
         while item := bundle.next():
-            if item.run.first and registry.start_hooks(item.run.occurrence.job):
-                call_start_hooks([item.run.occurrence.id])
             args, config = item.run.args, item.run.occurrence.config
             with hide_secret_args(args, config) if args else nullcontext():
                 _attempt(item, bundle, slot, clock)
@@ -122,16 +121,20 @@ def settle_now(occurrence_ids: Sequence[UUID], *, clock: Clock = steady_now) -> 
     if not Occurrence.objects.unsettled().filter(id__in=occurrence_ids).exists():
         return 0
     settled = settle(occurrence_ids, now=clock())
-    follow_up(settled, clock=clock)
-    return len(settled.finished) + call_complete_hooks(occurrence_ids, now=clock())
+    dispatch(settled.released, now=clock())
+    finalized = call_hooks(occurrence_ids, clock=clock, record=retry_while_database_is_away)
+    return len(settled.finished) or finalized
 
 
 def follow_up(settled: Settled, *, clock: Clock) -> None:
-    """After the commit: send the runs that were released, and call the hooks of finished occurrences."""
+    """After the commit: send the runs that were released, and request the hooks of finished occurrences.
+
+    Hooks have messages of their own: one that hangs or kills its process must not take this message with it.
+    """
     if settled.released:
         dispatch(settled.released, now=clock())
     if settled.with_hooks:
-        call_complete_hooks(settled.with_hooks, now=clock())
+        request_hooks(settled.with_hooks)
 
 
 def retry_while_database_is_away(

@@ -41,6 +41,8 @@ class Config:
     spread: str | None = None
     retention: timedelta | None = None
     secret_args: tuple[str, ...] = ()
+    on_start: tuple[str, ...] = ()
+    on_complete: tuple[str, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def to_json(self, keys: frozenset[str] | None = None) -> dict[str, Json]:

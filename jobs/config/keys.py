@@ -18,6 +18,8 @@ Json = Any
 MAX_NAME_LENGTH = 100
 MAX_PRIORITY = 1000
 MAX_RECOVERED = 100_000
+MAX_HOOKS = 20  # of one event
+MAX_HOOK_LENGTH = 500
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,19 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(sorted({_name(item) for item in value}))
 
 
+def _hooks(value: object) -> tuple[str, ...]:
+    """Names of registered hooks in the order of their calls; whether code registers them is asked later."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError("expected a list of names of registered hooks")
+    names = list(value)
+    for name in names:
+        if not isinstance(name, str) or not 1 <= len(name) <= MAX_HOOK_LENGTH or not name.isprintable():
+            raise ValueError(f"expected names of registered hooks, of 1 to {MAX_HOOK_LENGTH} characters")
+    if len(names) > MAX_HOOKS:
+        raise ValueError(f"expected at most {MAX_HOOKS} hooks")
+    return tuple(dict.fromkeys(names))
+
+
 def _retry(value: object) -> Retry:
     if isinstance(value, Retry):
         return value
@@ -127,6 +142,8 @@ KEYS: Mapping[str, Key] = {
     "spread": Key(partial(_optional, _spread)),
     "retention": Key(partial(_optional, duration), _dump_optional),
     "secret_args": Key(_names, list),
+    "on_start": Key(_hooks, list),
+    "on_complete": Key(_hooks, list),
 }
 TASK_KEYS = frozenset({"failure_strategy", "retry", "task_timeout", "dispatch_timeout", "queue", "bundle"})
 

@@ -1,7 +1,7 @@
 """Declare jobs and their tasks in code; a declaration is checked completely when it is made."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
@@ -50,6 +50,8 @@ class JobOptions(TaskOptions, total=False):
     spread: str
     retention: Duration
     secret_args: Collection[str]
+    on_start: Sequence[str]
+    on_complete: Sequence[str]
 
 
 class Job:
@@ -74,8 +76,6 @@ class Job:
         self.schedule = validate_schedule(schedule, self.config, owner=name)
         self.metadata = validate_metadata(metadata, owner=name)
         self.tasks: tuple[TaskDefinition, ...] = ()
-        self.start_hooks: list[Callable[[Any], object]] = []
-        self.complete_hooks: list[Callable[[Mapping[str, Any]], object]] = []
         registry.add_job(self)
 
     @overload
@@ -112,15 +112,35 @@ class Job:
         """The definition to store; it leaves open whether the job is enabled, which operators decide."""
         return Definition(self.name, self.schedule, self.config, self.metadata, self.tasks)
 
-    def on_start(self, hook: Function) -> Function:
-        """Call `hook(occurrence)` when a worker starts the first task."""
-        self.start_hooks.append(hook)
-        return hook
+    def on_start(self, function: Function) -> Function:
+        """Call `function(occurrence)` before the first task of each occurrence."""
+        return self._add_hook("on_start", function)
 
-    def on_complete(self, hook: Function) -> Function:
-        """Call `hook(report)` when the occurrence has finished, with any outcome."""
-        self.complete_hooks.append(hook)
-        return hook
+    def on_complete(self, function: Function) -> Function:
+        """Call `function(report)` when an occurrence has finished, with any outcome."""
+        return self._add_hook("on_complete", function)
+
+    def _add_hook(self, event: str, function: Function) -> Function:
+        name = _register_hook(function, owner=self.name)
+        names = [*self.config.get(event, ()), name]
+        self.config = {**self.config, **normalize({event: names}, owner=self.name)}
+        return function
+
+
+def hook(function: Function) -> Function:
+    """Register a hook that jobs can name in `on_start` and `on_complete`, wherever they are made.
+
+    >>> @hook
+    ... def notify(report): ...
+    """
+    _register_hook(function, owner="")
+    return function
+
+
+def _register_hook(function: Callable[..., Any], *, owner: str) -> str:
+    name = _check_function(function, owner=owner, kind="hook", argument="the occurrence or its report")
+    registry.add_hook(name, function)
+    return name
 
 
 def scheduled(
@@ -154,27 +174,29 @@ def scheduled(
     return register
 
 
-def _function_name(call: Callable[..., Any], *, owner: str) -> str:
+def _function_name(call: Callable[..., Any], *, owner: str, kind: str = "task") -> str:
     if not inspect.isfunction(call):
-        raise DefinitionError("task", call, "expected a function", owner=owner)
+        raise DefinitionError(kind, call, "expected a function", owner=owner)
     return call.__name__
 
 
-def _check_function(call: Callable[..., Any], *, owner: str) -> str:
-    """Check that a worker can call it with the context alone; return its name for the registry."""
-    _function_name(call, owner=owner)
+def _check_function(
+    call: Callable[..., Any], *, owner: str, kind: str = "task", argument: str = "the context"
+) -> str:
+    """Check that a worker can call it with one argument; return its name for the registry."""
+    _function_name(call, owner=owner, kind=kind)
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
         reason = "a generator runs nothing when called; use a plain or async function"
-        raise DefinitionError("task", call.__qualname__, reason, owner=owner)
+        raise DefinitionError(kind, call.__qualname__, reason, owner=owner)
     scope = call.__qualname__.rpartition(".")[0]
     if scope and not scope.endswith("<locals>"):
-        reason = "methods cannot be tasks; use a function at module level"
-        raise DefinitionError("task", call.__qualname__, reason, owner=owner)
+        reason = f"methods cannot be {kind}s; use a function at module level"
+        raise DefinitionError(kind, call.__qualname__, reason, owner=owner)
     try:
         inspect.signature(call).bind(object())
     except TypeError:
-        reason = "expected a function that takes one argument, the context"
-        raise DefinitionError("task", call.__qualname__, reason, owner=owner) from None
+        reason = f"expected a function that takes one argument, {argument}"
+        raise DefinitionError(kind, call.__qualname__, reason, owner=owner) from None
     return f"{call.__module__}.{call.__qualname__}"
 
 

@@ -1,10 +1,10 @@
-"""The jobs and functions that code has declared, by name. Only these functions ever run (JOB-4).
+"""The jobs, functions and hooks that code has declared, by name. Only these ever run (JOB-4).
 
 The first read imports the modules in which users declare jobs. Importing them in `AppConfig.ready` instead
 would make every command pay for it, and would run users' modules before all apps are ready.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,9 @@ from punctual.jobs.errors import DefinitionError
 
 if TYPE_CHECKING:
     from punctual.jobs.declaration.decorators import Job
+
+
+Hook = Callable[[Any], object]
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class TaskFunction:
 
 
 class Registry:
-    """Declared jobs and registered functions.
+    """Declared jobs, registered functions and registered hooks.
 
     Until `discovery` is complete, a job that is not here may still be declared: nothing may be concluded from
     its absence.
@@ -37,6 +40,7 @@ class Registry:
         self.discovery = Discovery(import_modules)
         self._jobs: dict[str, Job] = {}
         self._functions: dict[str, TaskFunction] = {}
+        self._hooks: dict[str, Hook] = {}
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -56,13 +60,15 @@ class Registry:
         """Return the function, or None if the stored name is unresolved; the name is never imported."""
         return self.functions.get(name)
 
-    def start_hooks(self, job_name: str) -> Sequence[Callable[[Any], object]]:
-        job = self.jobs.get(job_name)
-        return job.start_hooks if job else ()
+    @property
+    def hooks(self) -> dict[str, Hook]:
+        if not self.discovery.complete:
+            self.discovery.run()
+        return self._hooks
 
-    def complete_hooks(self, job_name: str) -> Sequence[Callable[[Any], object]]:
-        job = self.jobs.get(job_name)
-        return job.complete_hooks if job else ()
+    def hook(self, name: str) -> Hook | None:
+        """Return the hook, or None if the stored name is unresolved; the name is never imported."""
+        return self.hooks.get(name)
 
     # -- declaring: must not import other modules of declarations ----------------------------------------
 
@@ -84,19 +90,24 @@ class Registry:
             raise DefinitionError("function", function.name, reason)
         self._functions[function.name] = function
 
+    def add_hook(self, name: str, hook: Hook) -> None:
+        if self._hooks.get(name, hook) is not hook:
+            raise DefinitionError("hook", name, "another hook is registered under this name")
+        self._hooks[name] = hook
+
     # -- tests -------------------------------------------------------------------------------------------
 
     @contextmanager
     def isolated(self) -> Iterator["Registry"]:
         """Replace the contents by an empty, complete registry for the length of a test."""
         self.discovery.run()  # a module imported during the test would register in the replacement
-        contents = self._jobs, self._functions, self.discovery
-        self._jobs, self._functions = {}, {}
+        contents = self._jobs, self._functions, self._hooks, self.discovery
+        self._jobs, self._functions, self._hooks = {}, {}, {}
         self.discovery = Discovery(lambda: None, complete=True)
         try:
             yield self
         finally:
-            self._jobs, self._functions, self.discovery = contents
+            self._jobs, self._functions, self._hooks, self.discovery = contents
 
 
 registry = Registry(import_declarations)

@@ -19,7 +19,7 @@ from punctual.occurrences.states import OccurrenceState
 
 
 class Due(NamedTuple):
-    """An occurrence that wants to start; `overrides` and `only_tasks` are the stored JSON, mostly empty."""
+    """An occurrence that wants to start; `on_start`, `overrides` and `only_tasks` are JSON, mostly empty."""
 
     id: str
     job_id: str
@@ -32,6 +32,7 @@ class Due(NamedTuple):
     priority: int
     overlap: str
     mode: str
+    on_start: str | None
     overrides: str
     only_tasks: str | None
     job: str
@@ -54,6 +55,7 @@ COLUMNS = (
     "priority",
     KT("config__overlap"),
     KT("config__mode"),
+    KT("config__on_start"),
     Cast("overrides", TextField()),
     Cast("only_tasks", TextField()),
     "job__name",

@@ -54,7 +54,7 @@ Steps = dict[str, list[Step]]
 def open_occurrences(
     occurrences: Iterable[Due], steps: Steps, *, now: datetime, bounded: Collection[str] = ()
 ) -> tuple[Ready, ...]:
-    """Create the runs of these occurrences and return those that may start.
+    """Create the runs of these occurrences and return those to send.
 
     `bounded` are the jobs whose schedule has a `max`: their starts are counted. Call inside
     `pipeline`: the database marks the occurrences while the rows of their runs are built.
@@ -68,7 +68,7 @@ def open_occurrences(
     for occurrence in opened:
         for row, run in _runs(occurrence, steps[occurrence.job_id], now):
             rows.append(row)
-            if row["available_at"] is not None:
+            if run is not None:
                 ready.append(run)
     engine().insert_missing(TaskRun, rows)
     if bounded:
@@ -113,8 +113,10 @@ def resolve_steps(tasks: Iterable[StoredTask]) -> tuple[Steps, set[str]]:
     return {job: own for job, own in steps.items() if job not in broken} if broken else steps, broken
 
 
-def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[dict[str, Any], Ready]]:
-    parallel = occurrence.mode == Mode.PARALLEL
+def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[dict[str, Any], Ready | None]]:
+    """Rows, and what to send. Start hooks hold back all runs; sending the first one requests the hooks."""
+    held_back = occurrence.on_start not in (None, "[]")
+    parallel = occurrence.mode == Mode.PARALLEL and not held_back
     if occurrence.only_tasks is not None:
         # A replay may repeat some of the tasks; tasks retired since are left out.
         chosen = json.loads(occurrence.only_tasks)
@@ -124,17 +126,18 @@ def _runs(occurrence: Due, steps: list[Step], now: datetime) -> Iterator[tuple[d
         if occurrence.overrides != "{}":
             policy = stored_policy(step.job_config, step.task_config, occurrence.overrides)
         id_ = str(run_id(occurrence.id, step.task_id))
+        first = parallel or index == 0
         row = {
             "id": id_,
             "occurrence_id": occurrence.id,
             "task_id": step.task_id,
             "position": step.position,
             "policy": policy,
-            "available_at": now if parallel or index == 0 else None,
+            "available_at": now if first and not held_back else None,
         }
         if policy.get("dispatch_timeout") is not None:
             row["dispatch_timeout"] = duration(policy["dispatch_timeout"])
-        yield row, _ready(id_, occurrence, step, policy)
+        yield row, _ready(id_, occurrence, step, policy) if first else None
 
 
 def _ready(run: str, occurrence: Due, step: Step, policy: dict[str, Any]) -> Ready:

@@ -13,6 +13,7 @@ from punctual.commands.job_versions import describe_change
 from punctual.commands.progress import Progress
 from punctual.commands.verb import Answer, Options, Row, Verb
 from punctual.jobs.clock import database_now
+from punctual.jobs.condition import unresolved_hooks
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.definition.comparison import field_changes
 from punctual.jobs.errors import DefinitionError
@@ -125,7 +126,7 @@ def counts_text(row: Row) -> str:
 
 
 def unresolved_functions(planned: rollout.Plan) -> Iterator[str]:
-    """Yield an error for each function of a new or changed job that no code registers."""
+    """Yield an error for each function and hook of a new or changed job that no code registers."""
     known = ", ".join(sorted(registry.functions)[:MAX_LISTED_FUNCTIONS]) or "none"
     for item in (*planned.new, *(changed.after for changed in planned.changed)):
         for task in item.tasks:
@@ -134,6 +135,7 @@ def unresolved_functions(planned: rollout.Plan) -> Iterator[str]:
                 yield str(
                     DefinitionError("function", task.function, reason, owner=f"{item.name}/{task.name}")
                 )
+        yield from (f"{item.name}: {error}" for error in unresolved_hooks(item.config))
 
 
 def forbidden_functions(planned: rollout.Plan, permissions: Collection[str]) -> Iterator[str]:

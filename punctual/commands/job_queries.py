@@ -10,7 +10,7 @@ from punctual.commands.job_control import add_name
 from punctual.commands.verb import Answer, Options, Row, Verb
 from punctual.jobs import control
 from punctual.jobs.clock import database_now
-from punctual.jobs.condition import condition, is_unresolved
+from punctual.jobs.condition import condition, is_unresolved, unresolved_hooks
 from punctual.jobs.config.cascade import Config, job_config, task_config
 from punctual.jobs.config.keys import KEYS, TASK_KEYS
 from punctual.jobs.errors import DefinitionError, PunctualError
@@ -70,8 +70,16 @@ def show_job(options: Options) -> Answer:
             }
             for task in tasks
         ],
+        "unresolved_hooks": _unresolved_hooks(job),
     }
     return Answer([row], job_text, single=True)
+
+
+def _unresolved_hooks(job: Job) -> list[str]:
+    try:
+        return [str(error) for error in unresolved_hooks(job_config(job).to_json())]
+    except PunctualError:  # the problem is shown with the settings
+        return []
 
 
 def describe_settings(job: Job, task: Task | None) -> Row:
@@ -100,6 +108,7 @@ def job_text(row: Row) -> str:
         note = "" if task["resolved"] else "  (unresolved: no code registers it)"
         lines += [f"task {task['name']}  {task['function']}{note}"]
         lines += _setting_lines(task["config"], "  ", only="task")
+    lines += [f"unresolved  {error}" for error in row["unresolved_hooks"]]
     return "\n".join(lines)
 
 

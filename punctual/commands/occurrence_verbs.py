@@ -15,6 +15,7 @@ from punctual.commands.action_runner import (
 )
 from punctual.commands.arguments import parse_id, parse_optional_instant
 from punctual.commands.verb import Answer, Options, Row, Verb
+from punctual.execution.models import HookCall
 from punctual.jobs import control
 from punctual.jobs.clock import database_now
 from punctual.jobs.errors import DefinitionError, PunctualError
@@ -86,6 +87,7 @@ def show_occurrence(options: Options) -> Answer:
         "request_reason": row.request_reason,
         "covers": row.covers,
         "runs": [_run_row(run) for run in runs],
+        "hooks": [_hook_row(call) for call in row.hook_calls.order_by("-event", "position")],
     }
     return Answer([details], occurrence_text, single=True)
 
@@ -113,13 +115,32 @@ def _run_row(run: Any) -> Row:
     }
 
 
+def _hook_row(call: HookCall) -> Row:
+    return {
+        "event": call.event,
+        "hook": call.hook,
+        "result": call.result,
+        "tries": call.tries,
+        "worker": call.worker,
+        "started_at": call.started_at,
+        "finished_at": call.finished_at,
+        "error": call.error,
+    }
+
+
 def occurrence_text(row: Row) -> str:
-    lines = [f"{key}  {value}" for key, value in row.items() if key != "runs" and value not in (None, "")]
+    children = ("runs", "hooks")
+    lines = [
+        f"{key}  {value}" for key, value in row.items() if key not in children and value not in (None, "")
+    ]
     for run in row["runs"]:
         lines.append(f"run {run['task']}  {run['state']}  {run['error']}".rstrip())
         lines += [
             f"  attempt {item['number']}  {item['state']}  {item['worker']}" for item in run["attempts"]
         ]
+    for call in row["hooks"]:
+        result = f"{call['result']}  tries {call['tries']}  {call['error']}"
+        lines.append(f"{call['event']} {call['hook']}  {result}".rstrip())
     return "\n".join(lines)
 
 

@@ -168,6 +168,14 @@ def test_show_reads_well() -> None:
     assert lines[-2:] == ["task step  app.step", '  queue             "bulk"  from task']
 
 
+@pytest.mark.req("JOB-4", "JOB-9")
+def test_show_names_hooks_that_no_code_registers() -> None:
+    stored(config={"on_start": ["app.gone"]})
+    (problem,) = answered("show", "job")["unresolved_hooks"]
+    assert problem.startswith("on_start='app.gone': no code registers this hook; registered are ")
+    assert f"unresolved  {problem}" in said("show", "job").splitlines()
+
+
 def test_show_reports_a_row_that_raw_sql_made_invalid() -> None:
     stored()
     Job.objects.update(schedule="whenever", config={"mode": "sideways"})

@@ -11,11 +11,12 @@ from django.utils import timezone
 
 from punctual import Context, Job
 from punctual.commands.catalog import all_verbs
+from punctual.execution.models import HookCall
 from punctual.occurrences.admission.firing import fire_due
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.operations.models import Audit
 from tests.execution.conftest import broker_down
-from tests.harness import Harness, at_the_hour
+from tests.harness import Harness, at_the_hour, hook_into
 
 pytestmark = pytest.mark.req("OPS-3")
 
@@ -110,10 +111,11 @@ def test_settle_calls_the_hooks_that_a_dead_worker_did_not_call(harness: Harness
     called: list[object] = []
     job = Job("job", "0 * * * *")
     job.task(noop)
-    job.on_complete(called.append)
+    job.on_complete(hook_into(called))
     at_the_hour(harness)
     harness.work()
     Occurrence.objects.filter(state="completed").update(finalized_at=None)
+    HookCall.objects.all().delete()
     assert answer("settle", "--dry-run") == {"unsettled": 0, "hooks": 1}
     assert answer("settle", "--reason", "workers were killed") == {"asked": 1, "failed": 0}
     assert answer("settle") == {"asked": 0, "failed": 0}, "asked, and not yet answered"
@@ -127,7 +129,7 @@ def test_the_hooks_of_what_a_reap_ends_are_called_at_once(harness: Harness) -> N
     called: list[object] = []
     job = Job("job", "0 * * * *", execution_timeout="10s")
     job.task(noop)
-    job.on_complete(called.append)
+    job.on_complete(hook_into(called))
     at_the_hour(harness)
     harness.crash_worker()
     TaskRun.objects.update(lease_until=timezone.now() + timedelta(hours=1))

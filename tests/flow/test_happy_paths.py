@@ -7,7 +7,7 @@ import pytest
 from punctual import Context, Job, Retry, scheduled
 from punctual.jobs.ids import attempt_id, occurrence_id
 from punctual.occurrences.models import Occurrence
-from tests.harness import Harness, states_of
+from tests.harness import Harness, hook_into, states_of
 
 
 @pytest.mark.req("JOB-3")
@@ -162,7 +162,7 @@ def test_on_complete_gets_the_stored_report(harness: Harness) -> None:
     def broken_hook(report: object) -> None:
         raise RuntimeError("the hook is broken")
 
-    job.on_complete(reports.append)
+    job.on_complete(hook_into(reports))
     harness.sync()
     harness.live(seconds=31)
 

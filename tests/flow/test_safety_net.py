@@ -18,7 +18,7 @@ from punctual.occurrences.admission.firing import fire_due
 from punctual.occurrences.models import Occurrence, Pool
 from punctual.occurrences.planning.materialize import plan_due
 from punctual.recovery.sweeper import sweep
-from tests.harness import Harness, at_the_hour, states_of
+from tests.harness import Harness, at_the_hour, hook_into, states_of
 
 
 def noop(ctx: Context) -> None: ...
@@ -250,7 +250,7 @@ def test_a_hook_whose_worker_died_is_still_called(harness: Harness) -> None:
     job = Job("job", "0 * * * *")
     job.task(noop)
     called: list[object] = []
-    job.on_complete(called.append)
+    job.on_complete(hook_into(called))
     at_the_hour(harness)
     (item,) = harness.crash_worker()
     report([report_of_claim(item, Result(Ending.SUCCESS))], now=harness.now)

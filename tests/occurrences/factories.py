@@ -72,6 +72,7 @@ def as_due(row: Occurrence) -> Due:
     values = dict(zip(Due._fields, (_value(row, name.split("__")) for name in names), strict=True))
     only_tasks = None if row.only_tasks is None else json.dumps(row.only_tasks)
     texts = {"overrides": json.dumps(row.overrides), "only_tasks": only_tasks}
+    texts["on_start"] = json.dumps(row.config["on_start"])
     return Due(**values | texts | {"id": str(row.id), "job_id": str(row.job_id)})
 
 

@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from punctual import HandBack, Job
 from punctual.jobs.context import Context
-from tests.cluster.behaviours import hostile
+from tests.cluster.behaviours import hooks, hostile
 from tests.cluster.tools.jobs import note
 
-__all__ = ["hostile"]
+__all__ = ["hooks", "hostile"]
 
 behaviours = Job("behaviours", "@once 2999-01-01T00:00:00Z")
 HANG_SECONDS = 600.0

@@ -11,6 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from punctual import hook
 from punctual.beat.periodic_tasks.importer import FUNCTION, SEND
 from punctual.jobs.clock import database_now
 from punctual.jobs.control import stop
@@ -174,6 +175,26 @@ def test_only_registered_functions_can_be_chosen(root: Client) -> None:
     text = editing.look(**{"tasks-0-function": "os.system", "reason": "why"})
     assert "no code registers it" in text
     assert JobVersion.objects.count() == 1
+
+
+@pytest.mark.req("JOB-4", "JOB-9")
+def test_only_registered_hooks_can_be_named(root: Client) -> None:
+    job = saved()
+    editing = EditorSession(root, edit_url(job))
+    text = editing.look(config='{"on_complete": ["os.system"]}', reason="why")
+    assert "no code registers this hook; registered are" in text
+    assert JobVersion.objects.count() == 1
+    name = f"{__name__}.{hook(notify).__qualname__}"
+    editing.look(config=f'{{"on_complete": ["{name}"]}}', reason="why")
+    editing.confirm()
+    assert Job.objects.get(id=job.id).config == {"on_complete": [name]}
+    url = f"/admin/punctual/job/{job.id}/change/"
+    assert (name in page(root, url), "unresolved" in page(root, url)) == (True, False)
+    registry.hooks.clear()
+    assert "unresolved" in page(root, url)
+
+
+def notify(report: object) -> None: ...
 
 
 @pytest.mark.req("JOB-4")

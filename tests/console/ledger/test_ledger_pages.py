@@ -2,12 +2,18 @@
 
 import re
 from datetime import datetime, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
+from punctual.conf import current_settings
 from punctual.console.kit.badges import STATE_LOOKS, state_badge
+from punctual.execution.ending.hook_calls import claim, end_try, register
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.models import HookCall
 from punctual.occurrences.models import Cause
 from punctual.occurrences.states import AttemptState, OccurrenceState, RunState
 from tests.console.fixtures import Viewer, page
@@ -112,3 +118,25 @@ def test_every_state_has_a_badge_of_its_own() -> None:
         assert len(set(looks)) == len(looks), states
         for state in states:
             assert str(state.label) in state_badge(state)
+
+
+@pytest.mark.req("JOB-9")
+def test_the_calls_of_hooks_are_on_the_page_of_their_occurrence_and_in_its_command(
+    root: Client, now: datetime
+) -> None:
+    hooks = {"on_start": ["app.announce"], "on_complete": ["app.notify", "app.page"]}
+    row = make_occurrence(make_job("etl", now), now, config=hooks, finalized_at=None)
+    register([row], now=now)
+    calls = {call.hook: call for call in HookCall.objects.all()}
+    token = claim(calls["app.notify"], hung=False, worker="w", now=now, settings=current_settings())
+    assert token is not None
+    end_try(calls["app.notify"].id, token, Result(Ending.FATAL, error="no such channel"), now=now)
+    text = page(root, f"/admin/punctual/occurrence/{row.pk}/change/")
+    for shown in ("app.notify", "failed", "no such channel", "app.page", "waiting"):
+        assert shown in text
+    out = StringIO()
+    call_command("punctual", "occurrences", "show", row.display_id, stdout=out)
+    assert out.getvalue().splitlines()[-2:] == [
+        "on_complete app.notify  failed  tries 1  no such channel",
+        "on_complete app.page  waiting  tries 0",
+    ]

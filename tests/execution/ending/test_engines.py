@@ -10,14 +10,12 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection, transaction
 
-from punctual import Job as DeclaredJob
 from punctual.execution.ending.attempt_report import Report
 from punctual.execution.ending.cancel import cancel
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import record_attempts, report
 from punctual.execution.ending.settle import Settled
 from punctual.execution.worker.claim import FORESEEN, Claim, begin, claim, report_of_claim
-from punctual.jobs.declaration.registry import Registry
 from punctual.jobs.ids import attempt_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences import transitions
@@ -177,9 +175,10 @@ def test_successes_and_failures_of_one_bundle_are_each_recorded() -> None:
 
 
 @pytest.mark.req("JOB-9")
-def test_an_occurrence_whose_job_has_hooks_is_not_finalized(declared: Registry) -> None:
+def test_an_occurrence_whose_job_has_hooks_is_not_finalized() -> None:
     ids = bundle(2)
-    DeclaredJob("job-1", "@hourly").on_complete(print)
+    row = Occurrence.objects.get(job__name="job-1")
+    Occurrence.objects.filter(id=row.id).update(config=row.config | {"on_complete": ["a.hook"]})
     claims = claim(ids, worker="w", now=LATER)
     settled = report([reported(item) for item in all_begun(claims)], now=LATER)
     owing = claims[1].run.occurrence.id

@@ -8,12 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from punctual import Job as DeclaredJob
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import end_runs, record_attempts, report
 from punctual.execution.ending.settle import Settled
 from punctual.execution.worker.claim import Claim, claim
-from punctual.jobs.declaration.registry import Registry
 from punctual.jobs.models import Job
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
@@ -135,9 +133,10 @@ def test_a_report_repeated_after_a_broken_connection_settles_the_occurrence(job:
 
 
 @pytest.mark.req("JOB-9", "OCC-4")
-def test_hooks_stay_due_and_waiting_occurrences_are_admitted(job: Job, declared: Registry) -> None:
-    DeclaredJob("job", "@hourly").on_complete(print)
+def test_hooks_stay_due_and_waiting_occurrences_are_admitted(job: Job) -> None:
     ids = fan(job, 2)
+    row = Occurrence.objects.get()
+    Occurrence.objects.update(config=row.config | {"on_complete": ["a.hook"]})
     waiting = saved(an_occurrence(job, LATER, S.QUEUED))
     claims = taken(ids, together=True)
     settled = report([reported(item) for item in claims], now=END)

@@ -4,7 +4,6 @@ from uuid import uuid4
 
 import pytest
 
-from punctual import Job as DeclaredJob
 from punctual.execution.ending.settle import Settled, settle
 from punctual.jobs.declaration.registry import Registry, registry
 from punctual.jobs.models import Job, Task
@@ -112,7 +111,8 @@ def test_a_sequence_whose_worker_died_between_two_steps_goes_on(
 
 @pytest.mark.req("JOB-9")
 def test_an_occurrence_is_not_finalized_when_its_job_has_hooks(occurrence: Occurrence, task: Task) -> None:
-    DeclaredJob("job", "@hourly").on_complete(print)
+    occurrence.config["on_complete"] = ["a.hook"]
+    occurrence.save()
     saved(a_run(occurrence, task, R.SUCCESS))
     settle([occurrence.id], now=LATER)
     occurrence.refresh_from_db()

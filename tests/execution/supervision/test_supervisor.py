@@ -11,9 +11,11 @@ import pytest
 from django.db import OperationalError
 
 from punctual.conf import Settings
+from punctual.execution.ending import hook_calls
 from punctual.execution.ending.attempt_report import report_of_row
 from punctual.execution.ending.outcome import Ending, Result
 from punctual.execution.ending.report import report
+from punctual.execution.models import HookCall
 from punctual.execution.supervision.board import Board, Slot, StopCause
 from punctual.execution.supervision.prefetch import Messages
 from punctual.execution.supervision.supervisor import LEDGER_INTERVAL, Supervised, Supervisor, exit_status
@@ -320,3 +322,85 @@ def test_a_stopping_worker_passes_prefetched_runs_on_to_others(worker: Setting, 
     message = queue.take()
     assert message is not None
     assert [UUID(id_) for id_ in message[1]] == [waiting.id]
+
+
+# -- hooks ----------------------------------------------------------------------------------------------
+
+
+class CallingHook:
+    """A worker with one child process that calls a hook, under a limit of a minute."""
+
+    def __init__(self, job: Job, pid: int) -> None:
+        self.pid, self.board = pid, Board()
+        self.supervisor = Supervisor(self.board, LIMITS)
+        columns = {"config": {"on_complete": ["a.hook"]}, "report": {}}
+        self.occurrence = saved(an_occurrence(job, NOW, OccurrenceState.COMPLETED, **columns))
+        hook_calls.register([self.occurrence], now=NOW)
+        token = hook_calls.claim(self.call, hung=False, worker="w/1", now=NOW, settings=LIMITS)
+        assert token is not None
+        self.board[3].begin(
+            run_id=self.call.id,
+            occurrence_id=self.occurrence.id,
+            token=token,
+            limit=60,
+            pid=pid,
+            hook=True,
+        )
+        (facts,) = self.board.attempts()
+        self.begun = facts.since
+
+    @property
+    def call(self) -> HookCall:
+        return HookCall.objects.get()
+
+    def after(self, seconds: float) -> Supervised:
+        now = NOW + timedelta(seconds=seconds)
+        return self.supervisor.run_once(at=self.begun + seconds, clock=lambda: now)
+
+
+@pytest.mark.req("JOB-9")
+def test_a_hook_that_never_returns_is_interrupted_killed_and_requested_again(
+    job: Job, child: subprocess.Popen[bytes], queue: Harness
+) -> None:
+    worker = CallingHook(job, child.pid)
+    assert worker.after(59) == Supervised(), "no lease to renew, no cancellation to look for"
+    assert worker.after(60).interrupted == 1
+    assert worker.after(65).killed == 1
+    assert worker.call.slot is not None, "nothing is recorded before the process is gone"
+    wait_until_dead(worker.pid)
+    worker.after(65.1)
+    call = worker.call
+    assert (call.tries, call.slot, call.finished_at) == (1, None, None)
+    assert call.error.startswith("still running after 60 s; its process was ended by SIGKILL")
+    assert call.hung_at == NOW + timedelta(seconds=65.1)
+    assert queue.take() == ("punctual.settle", str(worker.occurrence.id))
+    assert list(worker.board.attempts()) == []
+
+
+@pytest.mark.req("JOB-9")
+def test_a_hook_whose_process_dies_is_given_up_after_its_last_try(
+    job: Job, child: subprocess.Popen[bytes], queue: Harness
+) -> None:
+    worker = CallingHook(job, child.pid)
+    HookCall.objects.update(tries=hook_calls.MAX_TRIES)
+    child.kill()
+    wait_until_dead(worker.pid)
+    worker.after(1)
+    call = worker.call
+    assert (call.failed, call.finished_at) == (True, NOW + timedelta(seconds=1))
+    assert call.error == "its process was ended by SIGKILL"
+    assert queue.take() == ("punctual.settle", str(worker.occurrence.id)), "to finalize the occurrence"
+
+
+@pytest.mark.req("JOB-9", "EXE-9")
+def test_a_hook_that_a_stopping_worker_ends_has_not_been_tried(
+    job: Job, child: subprocess.Popen[bytes], queue: Harness
+) -> None:
+    worker = CallingHook(job, child.pid)
+    worker.supervisor.stopping = True
+    assert worker.after(1).notified == 1
+    assert worker.after(40).killed == 1
+    wait_until_dead(worker.pid)
+    worker.after(41)
+    assert (worker.call.tries, worker.call.slot, worker.call.finished_at) == (0, None, None)
+    assert queue.take() == ("punctual.settle", str(worker.occurrence.id))

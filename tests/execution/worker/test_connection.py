@@ -18,7 +18,7 @@ from punctual.execution.worker.connection import (
     user_code,
 )
 from punctual.execution.worker.database_session import PREPARE_THRESHOLD
-from punctual.execution.worker.work import work
+from punctual.execution.worker.work import settle_now, work
 from punctual.jobs.declaration.registry import Registry, TaskFunction
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
@@ -234,10 +234,21 @@ def test_locks_channels_and_cursors_of_a_function_end_with_it(
 @pytest.mark.postgres
 def test_a_hook_leaves_nothing_behind_either(runs: list[TaskRun], declared: Registry) -> None:
     job = DeclaredJob("job", "@hourly")
-    job.on_start(lambda _: execute(*STATEMENTS["read_only"]))
-    job.on_complete(lambda _: execute(*STATEMENTS["search_path"]))
+
+    @job.on_complete
+    def first(_: object) -> None:
+        execute(*STATEMENTS["read_only"])
+
+    @job.on_complete
+    def second(_: object) -> None:
+        execute(*STATEMENTS["search_path"])
+
+    row = Occurrence.objects.get()
+    Occurrence.objects.update(config=row.config | job.config)
     register(declared, lambda _: None)
     assert receive(*runs) == 2
+    with own_connection():
+        settle_now([row.id], clock=lambda: NOW)
     assert Occurrence.objects.get().finalized_at == NOW
     with own_connection():
         assert query("SHOW search_path") == '"$user", public'

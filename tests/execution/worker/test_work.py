@@ -16,7 +16,7 @@ from punctual.occurrences import transitions
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
 from tests.execution.conftest import NOW
-from tests.harness import Harness
+from tests.harness import Harness, hook_into
 from tests.occurrences.factories import a_run, an_occurrence, saved
 
 S, R = OccurrenceState, RunState
@@ -68,17 +68,6 @@ def test_the_next_step_of_a_sequence_is_sent_on(
     assert queue.take() == ("punctual.run", [str(following.id)])
 
 
-@pytest.mark.req("JOB-9")
-def test_hooks_are_called_at_the_start_and_at_the_end(declared: Registry, run: TaskRun) -> None:
-    order: list[str] = []
-    job = DeclaredJob("job", "@hourly")
-    job.on_start(lambda _: order.append("start"))
-    job.on_complete(lambda _: order.append("end"))
-    register(declared, lambda _: order.append("task"))
-    perform(run)
-    assert order == ["start", "task", "end"]
-
-
 @pytest.mark.req("EXE-6")
 def test_a_transactional_task_s_effects_commit_with_its_success(declared: Registry, run: TaskRun) -> None:
     register(declared, lambda _: Job.objects.update(metadata={"done": "yes"}), transactional=True)
@@ -121,10 +110,12 @@ def test_a_request_to_settle_closes_what_is_over_and_calls_hooks_still_owed(
     declared: Registry, job: Job, task: Task
 ) -> None:
     seen: list[Any] = []
-    DeclaredJob("job", "@hourly").on_complete(seen.append)
-    unsettled = saved(an_occurrence(job, NOW, S.RUNNING))
+    declaration = DeclaredJob("job", "@hourly")
+    declaration.on_complete(hook_into(seen))
+    unsettled = saved(an_occurrence(job, NOW, S.RUNNING, config=declaration.config))
     saved(a_run(unsettled, task, R.SUCCESS))
     assert settle_now([unsettled.id], clock=clock) == 1
-    owed = saved(an_occurrence(job, NOW.replace(hour=13), S.FAILED, report={"outcome": "failed"}))
+    columns: dict[str, Any] = {"config": declaration.config, "report": {"outcome": "failed"}}
+    owed = saved(an_occurrence(job, NOW.replace(hour=13), S.FAILED, **columns))
     assert settle_now([owed.id], clock=clock) == 1
     assert [report["outcome"] for report in seen] == ["completed", "failed"]

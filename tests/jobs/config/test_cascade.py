@@ -36,6 +36,8 @@ OVERRIDES: dict[str, tuple[Any, Any]] = {
     "spread": ("@win(after,1h)", "@win(after,1h)"),
     "retention": ("30d", "30d"),
     "secret_args": (("token", "pin", "pin"), ["pin", "token"]),
+    "on_start": (("app.second", "app.first", "app.second"), ["app.second", "app.first"]),
+    "on_complete": (("app.notify",), ["app.notify"]),
 }
 
 
@@ -122,6 +124,10 @@ def test_configurations_with_equal_values_are_equal_whatever_their_layers() -> N
         ("bundle", "yes", "expected true or false"),
         ("secret_args", "token", "expected a list of names"),
         ("secret_args", ["token", ""], "expected a name of 1 to 100 printable characters"),
+        ("on_start", "app.notify", "expected a list of names of registered hooks"),
+        ("on_complete", [["app.notify"]], "expected names of registered hooks, of 1 to 500 characters"),
+        ("on_complete", ["app.no\0tify"], "expected names of registered hooks"),
+        ("on_complete", [f"app.{n}" for n in range(21)], "expected at most 20 hooks"),
         ("colour", "red", "unknown setting; expected one of bundle, dispatch_timeout, execution_timeout"),
         ("origins", {}, "unknown setting"),
     ],

@@ -60,13 +60,16 @@ def test_a_second_job_of_the_same_name_is_refused_and_the_first_stays() -> None:
         assert registry.jobs == {"nightly": first}
 
 
-def test_hooks_are_known_by_job_name() -> None:
+@pytest.mark.req("JOB-4", "JOB-9")
+def test_hooks_are_registered_by_their_names_which_are_part_of_the_definition() -> None:
+    name = f"{noop.__module__}.{noop.__qualname__}"
     with registry.isolated():
         job = Job("nightly", "0 2 * * *")
-        assert not registry.complete_hooks("nightly")
-        job.on_complete(noop)
-        assert registry.complete_hooks("nightly")
-        assert not registry.complete_hooks("unknown")
+        assert registry.hook(name) is None
+        assert job.on_complete(noop) is noop
+        assert registry.hook(name) is noop
+        assert job.definition.config == {"on_complete": [name]}
+        assert registry.hook("os.getcwd") is None, "never imported"
 
 
 def test_isolation_hides_declarations_and_restores_them_even_after_an_error() -> None:

@@ -269,6 +269,15 @@ def test_an_unregistered_function_is_refused_by_name_and_nothing_is_written(
     assert not Job.objects.exists()
 
 
+@pytest.mark.req("JOB-4", "JOB-9")
+def test_an_unregistered_hook_is_refused_by_name_and_nothing_is_written(
+    write_file: Callable[..., str],
+) -> None:
+    lines = refusal_lines(write_file(a_fleet(a_definition("a", config={"on_complete": ["app.typo"]}))))
+    assert lines[1:] == ["a: on_complete='app.typo': no code registers this hook; registered are none"]
+    assert not Job.objects.exists()
+
+
 @pytest.mark.req("JOB-4")
 def test_an_unchanged_job_whose_code_is_gone_is_preserved(write_file: Callable[..., str]) -> None:
     path = write_file(a_fleet(a_definition("a")))

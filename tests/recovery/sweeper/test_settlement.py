@@ -4,19 +4,24 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from punctual.conf import current_settings
 from punctual.execution.broker.dispatch import Dispatched
+from punctual.execution.ending.hook_calls import claim, end_try, register
+from punctual.execution.ending.outcome import Ending, Result
+from punctual.execution.models import HookCall
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.states import OccurrenceState, RunState
 from punctual.recovery.sweeper.settlement import SETTLE_GRACE, request_settlement
 from tests.execution.conftest import NOW, broker_down
 from tests.harness import Harness
-from tests.occurrences.factories import a_run, an_occurrence, saved
+from tests.occurrences.factories import a_job, a_run, an_occurrence, saved
 
 pytestmark = pytest.mark.req("REC-3")
 
 S, R = OccurrenceState, RunState
 TICK = timedelta(microseconds=1)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +70,53 @@ def test_settlement_is_requested_for_hooks_that_were_not_called(job: Job) -> Non
     assert request_settlement(NOW + SETTLE_GRACE).sent == 0
 
 
+def owing(job: Job, count: int, hook: str = "a.hook") -> list[HookCall]:
+    """Finished occurrences with a call that waits for a process."""
+    columns: dict[str, Any] = {"config": {"on_complete": [hook], "queue": "default"}, "finalized_at": None}
+    rows = [saved(an_occurrence(job, NOW + n * HOUR, S.FAILED, **columns)) for n in range(count)]
+    register(rows, now=NOW)
+    return list(HookCall.objects.filter(hook=hook).order_by("occurrence__scheduled_for"))
+
+
+@pytest.mark.req("JOB-9")
+def test_as_many_calls_of_hooks_are_requested_as_have_a_slot_each_once(queue: Harness, job: Job) -> None:
+    calls = {("punctual.settle", str(call.occurrence_id)) for call in owing(job, 3)}
+    assert request_settlement(NOW).sent == 2
+    asked = {queue.take(), queue.take()}
+    assert len(asked & calls) == 2
+    assert request_settlement(NOW + TICK).sent == 1, "the third: their slots are still free"
+    assert request_settlement(NOW + TICK).sent == 0
+    assert request_settlement(NOW + SETTLE_GRACE).sent == 2, "no worker has called them"
+    HookCall.objects.update(finished_at=NOW)
+    assert request_settlement(NOW + 3 * HOUR).sent == 3, "to finalize them"
+
+
+@pytest.mark.req("JOB-9")
+def test_a_hook_that_is_being_called_is_not_requested(queue: Harness, job: Job) -> None:
+    (call,) = owing(job, 1)
+    settings = current_settings()
+    token = claim(call, hung=False, worker="w", now=NOW, settings=settings)
+    lease = settings.hook_timeout + settings.kill_after + settings.lease
+    assert request_settlement(NOW + lease - TICK).sent == 0
+    assert token is not None
+    assert request_settlement(NOW + lease).sent == 1
+
+
+@pytest.mark.req("JOB-9")
+def test_of_the_hooks_that_hung_one_is_requested_at_a_time(queue: Harness, job: Job) -> None:
+    calls = owing(job, 3)
+    settings = current_settings()
+    token = claim(calls[0], hung=False, worker="w", now=NOW, settings=settings)
+    assert token is not None
+    end_try(calls[0].id, token, Result(Ending.TIMEOUT, error="hung"), now=NOW)
+    assert request_settlement(NOW).sent == 1
+    token = claim(calls[0], hung=True, worker="w", now=NOW, settings=settings)
+    assert request_settlement(NOW + SETTLE_GRACE).sent == 0
+    sound = owing(saved(a_job("sound", NOW)), 3, "another.hook")
+    assert request_settlement(NOW + SETTLE_GRACE).sent == 1, "the other slot"
+    assert HookCall.objects.get(requested_at=NOW + SETTLE_GRACE) in sound
+
+
 def test_while_the_broker_is_down_requests_are_counted_as_failed(queue: Harness, job: Job) -> None:
     saved(an_occurrence(job, NOW, S.FAILED, finalized_at=None))
     with broker_down():
@@ -86,5 +138,5 @@ def test_a_request_of_another_sweep_is_not_repeated(queue: Harness, job: Job) ->
 
     with connection.execute_wrapper(request_first):
         assert request_settlement(NOW + SETTLE_GRACE) == Dispatched()
-    assert len(reads) == 3
+    assert len(reads) == 4, "the last one looks for calls of hooks"
     assert queue.take() is None
