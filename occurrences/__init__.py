@@ -26,6 +26,6 @@ Which module answers which question
 - `outbox.py`: which runs may be sent to the broker, and what do their messages say?
 - `sql.py`: the raw SQL of this room, for PostgreSQL.
 - `job_port.py`: the functions that `punctual.jobs` calls without importing this room.
-- `database/`: array parameters.
+- `querysets.py`: questions about the tables, by name; `id__any` for lists of ids.
 - `engines/`: claim, ending and bulk writes, one module per kind of database.
 """

@@ -10,7 +10,6 @@ from django.db.models import Q
 from punctual.jobs.check_constraints import Rules
 from punctual.jobs.ids import format_id
 from punctual.jobs.models import Job, Task
-from punctual.occurrences.database import arrays  # noqa: F401 - registers the lookup `any`
 from punctual.occurrences.querysets import CursorQuerySet, OccurrenceQuerySet, TaskRunQuerySet
 from punctual.occurrences.row_rules import ATTEMPT_RULES, OCCURRENCE_RULES, RUN_RULES
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, AttemptState, OccurrenceState, RunState

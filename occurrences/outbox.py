@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.models import TaskRun
+from punctual.occurrences.querysets import IdText
 
 
 class Ready(NamedTuple):

@@ -24,8 +24,8 @@ from django.db.models import QuerySet
 
 from punctual.execution.models import Pace
 from punctual.jobs.models import Task
-from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.outbox import Ready
+from punctual.occurrences.querysets import Ids, IdText
 
 BUDGET = 0.1  # seconds; runs of a message that have not started by then are handed back
 FILL = 0.8 * BUDGET  # the rest is for claiming and reporting

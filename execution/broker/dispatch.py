@@ -32,9 +32,9 @@ from punctual.jobs.clock import Clock
 from punctual.jobs.config.choices import Mode
 from punctual.jobs.events import Event, emit
 from punctual.occurrences import transitions
-from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.outbox import Ready, read_ready
+from punctual.occurrences.querysets import IdText
 from punctual.occurrences.states import OccurrenceState, RunState
 
 

@@ -13,8 +13,8 @@ from django.db.models import TextField
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
-from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.models import Occurrence
+from punctual.occurrences.querysets import IdText
 from punctual.occurrences.states import OccurrenceState
 
 

@@ -18,9 +18,9 @@ from punctual.jobs.errors import PunctualError
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
 from punctual.occurrences.admission.candidates import Due
-from punctual.occurrences.database.arrays import Ids
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence, Pool
+from punctual.occurrences.querysets import Ids
 from punctual.occurrences.states import Reason
 from punctual.schedules import Expression, Schedule, ScheduleError
 

@@ -19,10 +19,10 @@ from punctual.jobs.models import Task
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.capacity import count_starts
-from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.outbox import Ready
+from punctual.occurrences.querysets import Ids, IdText
 
 
 class Step(NamedTuple):

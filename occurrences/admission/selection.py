@@ -16,9 +16,9 @@ from django.db.models.functions import Cast
 from punctual.occurrences.admission import candidates
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.opening import Steps, StoredTask, resolve_steps
-from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.planning.cursors import CONFIG, JOB_COLUMNS, SeenJob, build_job, job_columns
+from punctual.occurrences.querysets import Ids, IdText
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
 
 # First the columns of Due, which end with the first columns of its job; then the others of the job; then

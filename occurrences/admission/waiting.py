@@ -20,10 +20,9 @@ from punctual.occurrences.admission.capacity import (
 )
 from punctual.occurrences.admission.opening import jobs_with_held_tasks, open_occurrences, read_steps
 from punctual.occurrences.admission.slots import resume_waiting
-from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cursor, Occurrence
-from punctual.occurrences.querysets import OccurrenceQuerySet
+from punctual.occurrences.querysets import Ids, IdText, OccurrenceQuerySet
 from punctual.occurrences.states import OccurrenceState, Reason
 
 BATCH = 200

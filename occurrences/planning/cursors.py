@@ -14,9 +14,8 @@ from django.db.models import TextField
 from django.db.models.functions import Cast
 
 from punctual.jobs.models import Job
-from punctual.occurrences.database.arrays import Ids, IdText
 from punctual.occurrences.models import Cursor
-from punctual.occurrences.querysets import CursorQuerySet
+from punctual.occurrences.querysets import CursorQuerySet, Ids, IdText
 
 JOB_COLUMNS = (
     "name",

@@ -13,9 +13,9 @@ from punctual.jobs.ids import attempt_id, job_id, occurrence_id, run_id, task_id
 from punctual.jobs.models import Job, Task
 from punctual.jobs.store.raw_edits import record_raw_edits
 from punctual.occurrences.admission.candidates import COLUMNS, Due
-from punctual.occurrences.database.arrays import IdText
 from punctual.occurrences.engines.contract import ClaimedRun, OccurrenceFacts, RunEnd, RunFacts
 from punctual.occurrences.models import Attempt, Cursor, Occurrence, TaskRun
+from punctual.occurrences.querysets import IdText
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,

@@ -5,8 +5,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from punctual.occurrences.database.arrays import Ids
 from punctual.occurrences.models import Cursor, Occurrence
+from punctual.occurrences.querysets import Ids
 from tests.occurrences.factories import a_job, an_occurrence, saved
 
 pytestmark = pytest.mark.django_db
