@@ -11,6 +11,8 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+SEND = "punctual.beat.periodic_tasks.importer.send"  # the name of a registered function
+
 
 class Fleet:
     """Jobs with one task each; the first `due` of them can be made due repeatedly."""
@@ -30,10 +32,16 @@ class Fleet:
         empty()
         stamp, far = self.long_ago.isoformat(), self.far.isoformat()
         job = f"0 * * * *\t{{}}\t{{}}\tfile\t1\tt\t{stamp}\t{stamp}\n"
-        task = f"step\tpunctual.beat.periodic_tasks.importer.send\t0\t{{}}\t{stamp}\t{stamp}\n"
+        task = f"step\t{SEND}\t0\t{{}}\t{stamp}\t{stamp}\n"
         with (
             without_checks(),
-            without_indexes("punctual_job", "punctual_task", "punctual_cursor", "punctual_occurrence"),
+            without_indexes(
+                "punctual_job",
+                "punctual_task",
+                "punctual_jobversion",
+                "punctual_cursor",
+                "punctual_occurrence",
+            ),
         ):
             copy(
                 "punctual_job",
@@ -44,6 +52,12 @@ class Fleet:
                 "punctual_task",
                 "id job_id name function position config created_at updated_at",
                 (f"{task_id(UUID(id_), 'step')}\t{id_}\t{task}" for id_ in self.ids),
+            )
+            steps = [{"name": "step", "function": SEND, "config": {}}]
+            copy(
+                "punctual_jobversion",
+                "job_id number author reason after created_at",
+                (f"{id_}\t1\tfleet\t\t{json.dumps({'tasks': steps})}\t{stamp}\n" for id_ in self.ids),
             )
             copy(
                 "punctual_cursor",
@@ -71,11 +85,12 @@ class Fleet:
 
         config, stamp, late = json.dumps(Config().to_json()), self.long_ago, at + timedelta(hours=1)
         first = f"1\tschedule\t{at}\t{at}\t{late}\tpending\t\tt\tdefault\t0\t{config}"
-        rest = f"{first}\t{{}}\t{{}}\t1\t\t\t{stamp}\t1:00:00\n"
+        rest = f"{first}\t{{}}\t{{}}\t{{}}\t1\t\t\t{stamp}\t1:00:00\n"
         copy(
             "punctual_occurrence",
             "id job_id job_version cause scheduled_for run_at late_at state reason exclusive pool priority"
-            " config overrides args instants requested_by request_reason created_at execution_timeout",
+            " config overrides metadata args instants requested_by request_reason created_at"
+            " execution_timeout",
             (f"{occurrence_id(id_, at)}\t{id_}\t{rest}" for id_ in jobs),
         )
 

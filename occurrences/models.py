@@ -122,6 +122,7 @@ class Occurrence(models.Model):
     config = models.JSONField(default=dict, help_text="Effective configuration.")
     overrides = models.JSONField(default=dict, help_text="Configuration overrides of this occurrence.")
     args = models.JSONField(default=dict, help_text="Arguments of a manual run.")
+    metadata = models.JSONField(default=dict, help_text="The job's, when it was planned; ctx.metadata.")
     parent = models.ForeignKey(
         "self",
         null=True,
@@ -231,6 +232,7 @@ class TaskRun(models.Model):
     id = models.UUIDField(primary_key=True, editable=False)
     occurrence = models.ForeignKey(Occurrence, on_delete=models.CASCADE, related_name="runs", db_index=False)
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="runs")
+    function = models.CharField(max_length=500, help_text="Name of the function, as its version has it.")
     position = models.PositiveIntegerField()
     state = models.CharField(max_length=12, choices=RunState, default=RunState.SCHEDULED)
     reason = models.CharField(max_length=200, blank=True, default="")

@@ -150,7 +150,8 @@ def claim(*, many: bool) -> str:
         FROM wanted
         WHERE run.id = wanted.id AND {_unindexed("run.state")} = 'scheduled'
         AND run.available_at <= %(now)s AND run.parked_at IS NULL AND (SELECT count(*) FROM started) >= 0
-        RETURNING run.id, run.occurrence_id, run.task_id, run.position, run.reason, run.policy,
+        RETURNING run.id, run.occurrence_id, run.task_id, run.function, run.position, run.reason,
+            run.policy,
             run.attempts_made, run.snoozes, run.started_at, run.state
     ), opened AS (
         INSERT INTO punctual_attempt
@@ -159,11 +160,11 @@ def claim(*, many: bool) -> str:
             %(worker)s::text, %(now)s, '', '', '', ''
         FROM held WHERE held.state = 'running'
     )
-    SELECT held.id, held.task_id, task.name, task.function, held.position, held.reason, held.policy,
+    SELECT held.id, held.task_id, task.name, held.function, held.position, held.reason, held.policy,
         held.attempts_made, held.snoozes, held.started_at, held.state = 'running',
         {OCCURRENCE}, COALESCE(started.started_at, occurrence.started_at), occurrence.holds_slot,
         occurrence.run_at, COALESCE(started.deadline_at, occurrence.deadline_at),
-        occurrence.args, occurrence.covers, job.metadata, started.id IS NOT NULL,
+        occurrence.args, occurrence.covers, occurrence.metadata, started.id IS NOT NULL,
         NOT EXISTS (SELECT FROM punctual_taskrun other
                     WHERE other.occurrence_id = held.occurrence_id AND other.id <> held.id)
     FROM held

@@ -35,6 +35,7 @@ def open_run(job: Job, *, minute: datetime | None, now: datetime, repeats: UUID 
         id=run_id(occurrence.id, task.id),
         occurrence=occurrence,
         task=task,
+        function=task.function,
         position=task.position,
         policy=task_config(job, task).to_json(TASK_KEYS),
         available_at=now,

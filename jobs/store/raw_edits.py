@@ -4,14 +4,16 @@ Beats call this when they plan an edited job, and `definitions` before it change
 two calls become one version.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from uuid import UUID
 
 from django.db.models import OuterRef, Subquery
 
 from punctual.jobs.definition.document import Definition
-from punctual.jobs.models import Job, JobVersion
+from punctual.jobs.events import Event, emit
+from punctual.jobs.ids import task_id
+from punctual.jobs.models import Job, JobVersion, Task
 from punctual.jobs.store import rows
 
 AUTHOR = "sql"
@@ -60,8 +62,19 @@ def _newest_versions(jobs: Mapping[UUID, Job]) -> dict[UUID, JobVersion]:
 
 
 def _definitions(jobs: Mapping[UUID, Job]) -> dict[UUID, Definition]:
-    definitions = rows.read_definitions(jobs, rows.read_tasks(jobs))
+    tasks = {id_: list(_valid_tasks(jobs[id_], items)) for id_, items in rows.read_tasks(jobs).items()}
+    definitions = rows.read_definitions(jobs, tasks)
     return {id_: rows.as_removed(item) if jobs[id_].removed else item for id_, item in definitions.items()}
+
+
+def _valid_tasks(job: Job, tasks: Iterable[Task]) -> Iterator[Task]:
+    """Leave out tasks that raw SQL inserted with another id: no run could refer to them (JOB-1)."""
+    for task in tasks:
+        if task.id == task_id(job.id, task.name):
+            yield task
+        else:
+            problem = f"the id of the task {task.name!r} does not follow from its name: it is left out"
+            emit(Event.JOB_UNPLANNABLE, job=job.name, problem=problem)
 
 
 def _is_recorded(job: Job, definition: Definition, newest: JobVersion | None) -> bool:

@@ -18,9 +18,9 @@ class Facts:
     """What the ledger holds at this moment, read under the locks that keep it so."""
 
     now: datetime
-    with_tasks: Set[str]
+    with_tasks: Set[str]  # occurrences whose version has tasks
     busy: Set[str] = frozenset()  # jobs with an active exclusive occurrence or, for newcomers, a waiting one
-    broken: Set[str] = frozenset()
+    broken: Set[str] = frozenset()  # occurrences with an unusable configuration
     starts_left: Mapping[str, int] = field(default_factory=dict)  # only jobs with a `max`
     free: Mapping[str, int] = field(default_factory=dict)  # free slots by pool, and of the platform
 
@@ -67,9 +67,9 @@ def queue_order(row: Due) -> tuple[int, datetime, str]:
 
 def _refusal(row: Due, facts: Facts, starts: Mapping[str, int]) -> Reason | None:  # noqa: PLR0911 - a table
     """Why the occurrence must not run at all. Manual runs start even while the job is paused or disabled."""
-    if row.job_id in facts.broken:
+    if row.id in facts.broken:
         return Reason.UNUSABLE_CONFIG
-    if row.job_id not in facts.with_tasks:
+    if row.id not in facts.with_tasks:
         return Reason.NO_TASKS
     if row.cause == Cause.MANUAL:
         return None

@@ -9,17 +9,21 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import TextField
-from django.db.models.fields.json import KT
+from django.db.models import F, FilteredRelation, Q, TextField
+from django.db.models.fields.json import KT, KeyTextTransform
 from django.db.models.functions import Cast
 
 from punctual.occurrences.models import Occurrence
-from punctual.occurrences.querysets import IdText
+from punctual.occurrences.querysets import IdText, OccurrenceQuerySet
 from punctual.occurrences.states import OccurrenceState
 
 
 class Due(NamedTuple):
-    """An occurrence that wants to start; `on_start`, `overrides` and `only_tasks` are JSON, mostly empty."""
+    """An occurrence that wants to start.
+
+    `on_start`, `overrides`, `only_tasks`, `config` and `tasks` are stored JSON. `tasks` are those of the
+    version it was planned with; None: there is no such version.
+    """
 
     id: str
     job_id: str
@@ -35,6 +39,10 @@ class Due(NamedTuple):
     on_start: str | None
     overrides: str
     only_tasks: str | None
+    config: str
+    version: int
+    tasks: str | None
+    current_version: int
     job: str
     schedule: str
     enabled: bool
@@ -58,6 +66,10 @@ COLUMNS = (
     KT("config__on_start"),
     Cast("overrides", TextField()),
     Cast("only_tasks", TextField()),
+    Cast("config", TextField()),
+    "job_version",
+    KeyTextTransform("tasks", "planned_version__after"),
+    "job__version",
     "job__name",
     "job__schedule",
     "job__enabled",
@@ -68,5 +80,11 @@ COLUMNS = (
 
 def read_candidates(ids: Collection[UUID] | Collection[str], *, state: OccurrenceState) -> list[Due]:
     """Those of the occurrences that are still in `state`."""
-    rows = Occurrence.objects.filter(id__any=ids, state=state).order_by()
-    return list(map(Due._make, rows.values_list(*COLUMNS)))
+    return list(map(Due._make, candidates(ids, state).values_list(*COLUMNS)))
+
+
+def candidates(ids: Collection[UUID] | Collection[str], state: OccurrenceState) -> OccurrenceQuerySet:
+    """The same as a query, each with `planned_version`, the version that it was planned with."""
+    version = FilteredRelation("job__versions", condition=Q(job__versions__number=F("job_version")))
+    rows = Occurrence.objects.filter(id__any=ids, state=state)
+    return rows.annotate(planned_version=version).order_by()

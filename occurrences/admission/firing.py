@@ -20,7 +20,7 @@ from punctual.occurrences import transitions
 from punctual.occurrences.admission.admit import Admission, Facts, admit
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.capacity import free_slots, pools_with_queue, starts_left_by_job
-from punctual.occurrences.admission.opening import jobs_with_held_tasks, open_occurrences
+from punctual.occurrences.admission.opening import open_occurrences, with_held_tasks
 from punctual.occurrences.admission.overlap import KEEPS_LATEST, REQUESTED_CAUSES
 from punctual.occurrences.admission.selection import Selection, select_due
 from punctual.occurrences.engines.current import engine
@@ -86,8 +86,8 @@ def _free_slots(pools: Collection[str], *, wait: bool) -> dict[str, int]:
 
 
 def _without_held(selection: Selection, pools: Container[str]) -> Selection:
-    held = jobs_with_held_tasks(selection.steps)
-    rows = [row for row in selection.rows if row.pool in pools and row.job_id not in held]
+    held = with_held_tasks(selection.steps)
+    rows = [row for row in selection.rows if row.pool in pools and row.id not in held]
     return replace(selection, rows=rows)
 
 

@@ -4,36 +4,23 @@ Rows and cursors locked by another beat are left to that beat. Facts are read by
 one that locks: within one statement they would be from before the lock.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, NamedTuple
-
-from django.db.models import FilteredRelation, Q, TextField
-from django.db.models.functions import Cast
 
 from punctual.occurrences.admission import candidates
 from punctual.occurrences.admission.candidates import Due
-from punctual.occurrences.admission.opening import Steps, StoredTask, resolve_steps
+from punctual.occurrences.admission.opening import Steps, resolve_steps
 from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.planning.cursors import CONFIG, JOB_COLUMNS, SeenJob, build_job, job_columns
 from punctual.occurrences.querysets import Ids, IdText
 from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
 
-# First the columns of Due, which end with the first columns of its job; then the others of the job; then
-# those of a task.
+# First the columns of Due, which end with the first columns of its job; then the others of the job.
 DUE = slice(len(Due._fields))
 JOB = slice(Due._fields.index("job"), Due._fields.index("job") + len(JOB_COLUMNS))
-JOB_CONFIG = JOB.start + CONFIG
-COLUMNS = (
-    *candidates.COLUMNS,
-    *job_columns("job__")[DUE.stop - JOB.start :],
-    IdText("task__id"),
-    "task__name",
-    "task__position",
-    Cast("task__config", TextField()),
-)
+COLUMNS = (*candidates.COLUMNS, *job_columns("job__")[DUE.stop - JOB.start :])
 
 
 class CursorFacts(NamedTuple):
@@ -76,24 +63,18 @@ def select_due(now: datetime, limit: int) -> Selection:
     selection = Selection(len(job_by_row), more=len(locked) > limit)
     cursors = _lock_cursors(set(job_by_row.values()), now)
     ids = [id_ for id_, job in job_by_row.items() if job in cursors]
-    return _with_facts(replace(selection, cursors=cursors), ids) if ids else selection
+    return _with_facts(replace(selection, cursors=cursors), ids, now) if ids else selection
 
 
-def _with_facts(selection: Selection, ids: Collection[str]) -> Selection:
-    due: dict[str, Due] = {}
+def _with_facts(selection: Selection, ids: Collection[str], now: datetime) -> Selection:
+    rows: list[Due] = []
     jobs: dict[str, tuple[Any, ...]] = {}
-    tasks: dict[str, StoredTask] = {}
-    for row in _read(ids):
-        id_, job, task = row[0], row[1], row[JOB.stop]
-        if id_ not in due:
-            due[id_] = Due._make(row[DUE])
-            jobs[job] = row[JOB]
-        if task is not None and task not in tasks:
-            name, position, config = row[JOB.stop + 1 :]
-            tasks[task] = StoredTask(job, row[JOB.start], task, name, position, row[JOB_CONFIG], config)
-    steps, broken = resolve_steps(sorted(tasks.values(), key=attrgetter("position")))
-    rows, busy = list(due.values()), _busy(jobs)
-    return replace(selection, rows=rows, jobs=jobs, steps=steps, broken=broken, busy=busy)
+    for row in candidates.candidates(ids, OccurrenceState.PENDING).values_list(*COLUMNS):
+        due = Due._make(row[DUE])
+        rows.append(due)
+        jobs[due.job_id] = row[JOB]
+    steps, broken = resolve_steps(rows, now)
+    return replace(selection, rows=rows, jobs=jobs, steps=steps, broken=broken, busy=_busy(jobs))
 
 
 def _lock_rows(now: datetime, limit: int) -> list[tuple[str, str]]:
@@ -112,13 +93,6 @@ def _lock_cursors(jobs: Collection[str], now: datetime) -> dict[str, CursorFacts
     locked = rows.order_by("job_id").select_for_update(skip_locked=True, no_key=True)
     facts = locked.values_list(IdText("job_id"), "planned_until", "plan_at", "starts")
     return {job: CursorFacts(*row) for job, *row in facts}
-
-
-def _read(ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
-    """A row for each task of each occurrence, or one without a task."""
-    tasks = FilteredRelation("job__tasks", condition=Q(job__tasks__retired_at=None))
-    rows = Occurrence.objects.filter(id__any=ids, state=OccurrenceState.PENDING).annotate(task=tasks)
-    return rows.order_by().values_list(*COLUMNS)
 
 
 def _busy(jobs: Collection[str]) -> set[str]:

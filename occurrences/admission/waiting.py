@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q
 
 from punctual.occurrences import transitions
-from punctual.occurrences.admission.admit import Facts, admit, queue_order
+from punctual.occurrences.admission.admit import Facts, admit
 from punctual.occurrences.admission.candidates import read_candidates
 from punctual.occurrences.admission.capacity import (
     affected_pools,
@@ -18,7 +18,7 @@ from punctual.occurrences.admission.capacity import (
     free_slots,
     starts_left_by_job,
 )
-from punctual.occurrences.admission.opening import jobs_with_held_tasks, open_occurrences, read_steps
+from punctual.occurrences.admission.opening import open_occurrences, resolve_steps, with_held_tasks
 from punctual.occurrences.admission.slots import resume_waiting
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cursor, Occurrence
@@ -43,13 +43,13 @@ def admit_waiting(
         return ()
     free = free_slots({*wanting, *(pool for _, _, pool in candidates)})
     resumed = resume_waiting(free, now=now) if wanting else ()
-    starts = _lock_cursors({job for _, job, _ in candidates})
-    steps, broken = read_steps(starts)
-    held = jobs_with_held_tasks(steps)
-    starts = {job: count for job, count in starts.items() if job not in held}
+    starts = _lock_cursors({job for _, job, _ in candidates}, now)
     # Read again under the locks: another process may have opened them meanwhile.
     ids = _lock_waiting([id_ for id_, job, _ in candidates if job in starts])
-    rows = sorted(read_candidates(ids, state=OccurrenceState.QUEUED), key=queue_order)
+    rows = read_candidates(ids, state=OccurrenceState.QUEUED)
+    steps, broken = resolve_steps(rows, now)
+    held = with_held_tasks(steps)
+    rows = [row for row in rows if row.id not in held]
     left = starts_left_by_job(rows, starts)
     admission = admit(rows, Facts(now, steps.keys(), _busy(starts), broken, left, free))
     for reason, skipped in sorted(admission.skip.items()):
@@ -88,11 +88,14 @@ def first_in_line(condition: Q) -> OccurrenceQuerySet:
     return rows.filter(free).order_by("-priority", "run_at", "id")
 
 
-def _lock_cursors(jobs: Collection[str]) -> dict[str, int]:
-    """The cursors that no other process holds. A beat that holds one, and queues an occurrence, looks after
-    its commit whether it can start; if another session holds one, the sweeper looks every two seconds."""
-    rows = Cursor.objects.filter(job__any=Ids(jobs)).order_by("job_id")
-    locked = rows.select_for_update(skip_locked=True, no_key=True)
+def _lock_cursors(jobs: Collection[str], now: datetime) -> dict[str, int]:
+    """The cursors that no other process holds, except of jobs that were edited and are not planned anew yet.
+
+    A beat that holds one, and queues an occurrence, looks after its commit whether it can start; if another
+    session holds one, the sweeper looks every two seconds.
+    """
+    rows = Cursor.objects.filter(job__any=Ids(jobs)).exclude(planned_until=None, plan_at__lte=now)
+    locked = rows.order_by("job_id").select_for_update(skip_locked=True, no_key=True)
     return dict(locked.values_list(IdText("job_id"), "starts"))
 
 

@@ -115,7 +115,7 @@ def _claimed_run(run: TaskRun, *, first: bool, alone: bool) -> ClaimedRun:
         id=run.id,
         task_id=run.task_id,
         task=run.task.name,
-        function=run.task.function,
+        function=run.function,
         position=run.position,
         reason=run.reason,
         policy=run.policy,
@@ -128,7 +128,7 @@ def _claimed_run(run: TaskRun, *, first: bool, alone: bool) -> ClaimedRun:
         deadline_at=occurrence.deadline_at,
         args=occurrence.args,
         covers=occurrence.covers,
-        metadata=occurrence.job.metadata,
+        metadata=occurrence.metadata,
         first=first,
         alone=alone,
     )

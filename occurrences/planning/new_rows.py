@@ -97,6 +97,7 @@ def new_row(
         "pool": config.pool,
         "priority": config.priority,
         "config": config.snapshot,
+        "metadata": job.metadata,
         "execution_timeout": config.execution_timeout,
         "created_at": now,
         **columns,

@@ -132,6 +132,7 @@ class Migration(migrations.Migration):
                 ('config', models.JSONField(default=dict, help_text='Effective configuration.')),
                 ('overrides', models.JSONField(default=dict, help_text='Configuration overrides of this occurrence.')),
                 ('args', models.JSONField(default=dict, help_text='Arguments of a manual run.')),
+                ('metadata', models.JSONField(default=dict, help_text="The job's, when it was planned; ctx.metadata.")),
                 ('covers', models.JSONField(help_text='Instants that a compressed run covers.', null=True)),
                 ('spans_until', models.DateTimeField(help_text='Last instant of a range row.', null=True)),
                 ('instants', models.PositiveIntegerField(default=1, help_text='Number of instants of a range row.')),
@@ -228,6 +229,7 @@ class Migration(migrations.Migration):
             name='TaskRun',
             fields=[
                 ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ('function', models.CharField(help_text='Name of the function, as its version has it.', max_length=500)),
                 ('position', models.PositiveIntegerField()),
                 ('state', models.CharField(choices=[('scheduled', 'scheduled'), ('claimed', 'claimed'), ('running', 'running'), ('retry', 'waiting to retry'), ('success', 'success'), ('failed', 'failed'), ('dlq', 'dead letter'), ('canceled', 'canceled')], default='scheduled', max_length=12)),
                 ('reason', models.CharField(blank=True, default='', max_length=200)),

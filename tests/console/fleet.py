@@ -45,10 +45,10 @@ DEFINITIONS = (
     """
     INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
-        holds_slot, priority, config, overrides, args, instants, requested_by, request_reason, created_at,
-        execution_timeout)
+        holds_slot, priority, config, overrides, metadata, args, instants, requested_by, request_reason,
+        created_at, execution_timeout)
     SELECT md5('next' || n)::uuid, md5('job' || n)::uuid, 1, 'schedule', at, at, at + interval '1 minute',
-        'pending', '', true, 'default', false, 0, %(config)s, '{}', '{}', 1, '', '', %(now)s,
+        'pending', '', true, 'default', false, 0, %(config)s, '{}', '{}', '{}', 1, '', '', %(now)s,
         interval '1 hour'
     FROM (SELECT n, %(now)s + n * interval '360 milliseconds' AS at FROM generate_series(1, %(jobs)s) n) rows
     """,
@@ -57,20 +57,20 @@ DEFINITIONS = (
     """
     INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
-        holds_slot, priority, config, overrides, args, instants, requested_by, request_reason, created_at,
-        fired_at, started_at, execution_timeout)
+        holds_slot, priority, config, overrides, metadata, args, instants, requested_by, request_reason,
+        created_at, fired_at, started_at, execution_timeout)
     SELECT md5('live' || n)::uuid, md5('job' || n)::uuid, 1, 'schedule', at, at, at + interval '1 minute',
-        'running', '', false, 'default', true, 0, %(config)s, '{}', '{}', 1, '', '', at, at, at,
+        'running', '', false, 'default', true, 0, %(config)s, '{}', '{}', '{}', 1, '', '', at, at, at,
         interval '1 hour'
     FROM (SELECT n, %(now)s - n * interval '20 milliseconds' AS at
           FROM generate_series(1, %(jobs)s / 4) n) rows
     """,
     """
     INSERT INTO punctual_taskrun (
-        id, occurrence_id, task_id, position, state, reason, policy, attempts_made, snoozes, available_at,
-        dispatched_at, claimed_by, claim_token, lease_until, heartbeat_at, started_at, error, fingerprint,
-        resolution)
-    SELECT md5('liverun' || n)::uuid, md5('live' || n)::uuid, md5('task' || n)::uuid, 0,
+        id, occurrence_id, task_id, function, position, state, reason, policy, attempts_made, snoozes,
+        available_at, dispatched_at, claimed_by, claim_token, lease_until, heartbeat_at, started_at, error,
+        fingerprint, resolution)
+    SELECT md5('liverun' || n)::uuid, md5('live' || n)::uuid, md5('task' || n)::uuid, 'nowhere.step', 0,
         CASE WHEN held THEN 'running' ELSE 'scheduled' END, '',
         json_build_object('queue', CASE n %% 3 WHEN 0 THEN 'default' WHEN 1 THEN 'reports' ELSE 'mail' END),
         1, 0, at, at, CASE WHEN held THEN 'celery@worker-' || n %% 8 || '/' || n ELSE '' END,
@@ -86,24 +86,24 @@ HISTORY = (
     """
     INSERT INTO punctual_occurrence (
         id, job_id, job_version, cause, scheduled_for, run_at, late_at, state, reason, exclusive, pool,
-        holds_slot, priority, config, overrides, args, instants, requested_by, request_reason, created_at,
-        fired_at, started_at, execution_timeout, finished_at, finalized_at, report)
+        holds_slot, priority, config, overrides, metadata, args, instants, requested_by, request_reason,
+        created_at, fired_at, started_at, execution_timeout, finished_at, finalized_at, report)
     SELECT md5('occ' || n)::uuid,
         md5('job' || CASE WHEN n %% 5 = 0 THEN 1 ELSE 1 + n %% %(jobs)s END)::uuid, 1,
         CASE WHEN n %% 5000 = 1 THEN 'recovery' ELSE 'schedule' END, at, at, at + interval '1 minute',
         CASE WHEN n %% 10 = 1 THEN 'failed' WHEN n %% 997 = 0 THEN 'missed' ELSE 'completed' END,
         CASE WHEN n %% 10 = 1 THEN 'failed after 4 attempts' ELSE '' END, true, 'default', false, 0,
-        %(config)s, '{}', '{}', 1, '', '', at, at, at, interval '1 hour',
+        %(config)s, '{}', '{}', '{}', 1, '', '', at, at, at, interval '1 hour',
         at + (n %% 90) * interval '1 second', at + (n %% 90) * interval '1 second', '{"outcome": "completed"}'
     FROM (SELECT n, %(now)s - n * interval '7 seconds' AS at
           FROM generate_series(%(low)s::int, %(high)s) n) rows
     """,
     """
     INSERT INTO punctual_taskrun (
-        id, occurrence_id, task_id, position, state, reason, policy, attempts_made, snoozes, available_at,
-        dispatched_at, claimed_by, started_at, finished_at, error, fingerprint, resolution)
+        id, occurrence_id, task_id, function, position, state, reason, policy, attempts_made, snoozes,
+        available_at, dispatched_at, claimed_by, started_at, finished_at, error, fingerprint, resolution)
     SELECT md5('run' || n)::uuid, md5('occ' || n)::uuid,
-        md5('task' || CASE WHEN n %% 5 = 0 THEN 1 ELSE 1 + n %% %(jobs)s END)::uuid, 0,
+        md5('task' || CASE WHEN n %% 5 = 0 THEN 1 ELSE 1 + n %% %(jobs)s END)::uuid, 'nowhere.step', 0,
         CASE WHEN n %% 10 = 1 THEN 'dlq' ELSE 'success' END, '', '{}', 1, 0, at, at, 'worker-1@host', at,
         at + (n %% 90) * interval '1 second',
         CASE WHEN n %% 10 = 1 THEN 'OSError: no space left on device ' || (n / 10 %% 200) ELSE '' END,

@@ -5,17 +5,14 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
-from django.db.models.functions import Cast
-
 from punctual.jobs.config.cascade import merge_layers
 from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.ids import attempt_id, job_id, occurrence_id, run_id, task_id
 from punctual.jobs.models import Job, Task
 from punctual.jobs.store.raw_edits import record_raw_edits
-from punctual.occurrences.admission.candidates import COLUMNS, Due
+from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.engines.contract import ClaimedRun, OccurrenceFacts, RunEnd, RunFacts
 from punctual.occurrences.models import Attempt, Cursor, Occurrence, TaskRun
-from punctual.occurrences.querysets import IdText
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,
     OCCURRENCE_ACTIVE,
@@ -54,6 +51,7 @@ def an_occurrence(
         "created_at": at,
         "exclusive": config.overlap != "allow",
         "config": config.to_json(),
+        "metadata": job.metadata,
         "execution_timeout": config.execution_timeout,
     }
     if state in OCCURRENCE_ACTIVE:
@@ -66,26 +64,16 @@ def an_occurrence(
 
 
 def as_due(row: Occurrence) -> Due:
-    """The facts that admission reads of a row, which need not be saved."""
-    named = zip(Due._fields, COLUMNS, strict=True)
-    names = [_name(field, column) for field, column in named]
-    values = dict(zip(Due._fields, (_value(row, name.split("__")) for name in names), strict=True))
-    only_tasks = None if row.only_tasks is None else json.dumps(row.only_tasks)
-    texts = {"overrides": json.dumps(row.overrides), "only_tasks": only_tasks}
-    texts["on_start"] = json.dumps(row.config["on_start"])
-    return Due(**values | texts | {"id": str(row.id), "job_id": str(row.job_id)})
-
-
-def _name(field: str, column: object) -> str:
-    if isinstance(column, str):
-        return column
-    return field if isinstance(column, IdText | Cast) else f"config__{field}"
-
-
-def _value(row: Any, path: list[str]) -> Any:
-    for name in path:
-        row = row[name] if isinstance(row, dict) else getattr(row, name)
-    return row
+    """The facts that admission reads of a row, which need not be saved; without the tasks of its version."""
+    job = row.job
+    values = {name: getattr(row, name) for name in Due._fields if hasattr(row, name)}
+    values |= {name: getattr(job, name) for name in Due._fields if name not in values and hasattr(job, name)}
+    values |= {name: json.dumps(getattr(row, name)) for name in ("overrides", "config")}
+    values |= {"overlap": row.config["overlap"], "mode": row.config["mode"]}
+    values |= {"on_start": json.dumps(row.config["on_start"])}
+    values |= {"only_tasks": None if row.only_tasks is None else json.dumps(row.only_tasks)}
+    values |= {"version": row.job_version, "current_version": job.version, "tasks": None}
+    return Due(**values | {"id": str(row.id), "job_id": str(row.job_id), "job": job.name})
 
 
 def a_run(
@@ -96,6 +84,7 @@ def a_run(
     row: dict[str, Any] = {
         "id": run_id(occurrence.id, task.id),
         "position": task.position,
+        "function": task.function,
         "policy": policy.to_json(TASK_KEYS),
         "available_at": at,
     }
@@ -141,7 +130,7 @@ def a_claimed_run(row: TaskRun, *, first: bool = False, alone: bool = True) -> C
         id=row.id,
         task_id=row.task_id,
         task=row.task.name,
-        function=row.task.function,
+        function=row.function,
         position=row.position,
         reason=row.reason,
         policy=row.policy,
@@ -154,7 +143,7 @@ def a_claimed_run(row: TaskRun, *, first: bool = False, alone: bool = True) -> C
         deadline_at=occurrence.deadline_at,
         args=occurrence.args,
         covers=occurrence.covers,
-        metadata=occurrence.job.metadata,
+        metadata=occurrence.metadata,
         first=first,
         alone=alone,
     )
@@ -183,6 +172,10 @@ def a_run_end(run: TaskRun, state: RunState = RunState.SUCCESS, **fields: Any) -
 
 def saved(row: Row) -> Row:
     row.save(force_insert=True)
+    if isinstance(row, Occurrence) and row.state == OccurrenceState.QUEUED:
+        # Only a planned job has fired anything.
+        record_raw_edits([row.job], now=row.created_at)
+        Cursor.objects.filter(job=row.job, planned_until=None).update(planned_until=row.created_at)
     return row
 
 

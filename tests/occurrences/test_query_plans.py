@@ -25,7 +25,7 @@ from punctual.recovery.pruning import prune_step
 from punctual.recovery.retention import oldest_rows
 from punctual.recovery.sweeper.retries import release_due_retries
 from punctual.recovery.sweeper.sweep import run_once as sweep
-from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, saved
+from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, mark_planned, saved
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
@@ -52,7 +52,7 @@ def ledger(db: None) -> list[Job]:
     Occurrence.objects.bulk_create(
         an_occurrence(job, NOW if n < 5 else NOW + HOUR) for n, job in enumerate(jobs)
     )
-    Cursor.objects.update(planned_until=NOW + HOUR, plan_at=NOW + HOUR)
+    mark_planned(NOW, planned_until=NOW + HOUR, plan_at=NOW + HOUR)
     Cursor.objects.filter(job__in=jobs[:5]).update(planned_until=NOW, plan_at=NOW)
     Pool.objects.create(name="default", size=1000)
     with connection.cursor() as cursor:
@@ -124,6 +124,7 @@ def test_one_free_slot_reads_and_locks_few_rows_of_a_long_queue(ledger: list[Job
     for job in lines:
         saved(a_task(job))
     Occurrence.objects.bulk_create(an_occurrence(job, NOW, S.QUEUED, reason=Reason.POOL) for job in lines)
+    mark_planned(NOW, planned_until=NOW + HOUR)
     Pool.objects.update(size=1)
     with CaptureQueriesContext(connection) as queries:
         assert len(admit_waiting(jobs=[lines[0].id], pools=["default"], now=NOW)) == 1

@@ -137,7 +137,7 @@ def test_a_successor_that_cannot_run_does_not_take_the_result_of_its_predecessor
 ) -> None:
     saved(a_run(occurrence, task, R.SUCCESS))
     saved(an_occurrence(occurrence.job, NOW + timedelta(seconds=1), S.QUEUED))
-    Task.objects.update(retired_at=NOW)
+    Occurrence.objects.filter(state=S.QUEUED).update(config={"queue": 7})
     assert settle([occurrence.id], now=LATER).finished == (occurrence.id,)
     states = Occurrence.objects.order_by("scheduled_for").values_list("state", flat=True)
     assert list(states) == ["completed", "skipped"]

@@ -54,7 +54,6 @@ EDITS = {
     "enabled": (f"UPDATE punctual_job SET enabled = (1 = 0), {AT}", "enabled"),
     "function": ("UPDATE punctual_task SET function = 'nowhere.other'", "tasks"),
     "task config": ("UPDATE punctual_task SET config = '{}'", "tasks"),
-    "task name": ("UPDATE punctual_task SET name = 'other'", "tasks"),
     "retired": ("UPDATE punctual_task SET retired_at = created_at", "tasks"),
     "deleted": ("DELETE FROM punctual_task", "tasks"),
 }
@@ -72,6 +71,13 @@ def test_planning_writes_the_version_of_an_edit_by_raw_sql(planned: Job, edit: s
     planned.refresh_from_db()
     assert planned.version == 2
     assert set(Occurrence.objects.values_list("job_version", flat=True)) <= {2}, "planned anew"
+
+
+def test_a_task_whose_id_does_not_follow_from_its_name_is_left_out(planned: Job) -> None:
+    """No run could refer to it."""
+    execute("UPDATE punctual_task SET name = 'other'")
+    plan_due(NOW)
+    assert JobVersion.objects.get(number=2).after["tasks"] == []
 
 
 def test_an_inserted_task_is_a_new_version(planned: Job) -> None:

@@ -24,7 +24,7 @@ def due(job: Job, overlap: str = "skip", cause: Cause = Cause.SCHEDULE) -> Due:
 
 
 def admit_rows(*rows: Due, busy: Set[str] = frozenset(), idle: Set[str] = frozenset()) -> Admission:
-    return admit(rows, Facts(NOW, {row.job_id for row in rows} - idle, busy))
+    return admit(rows, Facts(NOW, {row.id for row in rows if row.job_id not in idle}, busy))
 
 
 def test_nothing_due_admits_nothing() -> None:

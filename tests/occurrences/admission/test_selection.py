@@ -6,7 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from punctual.jobs.models import Job, Task
+from punctual.jobs.models import Job, JobVersion, Task
+from punctual.jobs.store.raw_edits import record_raw_edits
 from punctual.occurrences.admission.selection import Selection, select_due
 from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.planning.cursors import JOB_COLUMNS
@@ -47,6 +48,7 @@ def ledger() -> list[Job]:
     Task.objects.filter(job=broken).update(config={"queue": 7})
     Task.objects.filter(job=odd, position=0).update(retired_at=NOW)
     Job.objects.filter(id=plain.id).update(paused_at=NOW)
+    record_raw_edits(Job.objects.all(), now=NOW)
     Cursor.objects.exclude(job=edited).update(planned_until=NOW, plan_at=NOW)
     Cursor.objects.filter(job=edited).update(planned_until=None)
     return [plain, wide, empty, broken, odd]
@@ -58,14 +60,11 @@ def test_a_selection_holds_all_facts_about_the_due_rows(ledger: list[Job]) -> No
     assert selection.due_count == 6
     assert {row.job for row in selection.rows} == set(jobs), "an edited job waits until it is planned anew"
     assert selection.starts == {id_: len(name) for name, id_ in jobs.items()}
-    assert selection.broken == {jobs["broken"]}
+    owners = {row.id: row.job for row in selection.rows}
+    assert {owners[id_] for id_ in selection.broken} == {"broken"}
     assert selection.busy == {jobs["wide"]}
-    names = {job: [step.name for step in steps] for job, steps in selection.steps.items()}
-    assert names == {
-        jobs["plain"]: ["step 0"],
-        jobs["wide"]: ["step 0", "step 1", "step 2"],
-        jobs["odd"]: ["step 1"],
-    }
+    names = {owners[id_]: [step.name for step in steps] for id_, steps in selection.steps.items()}
+    assert names == {"plain": ["step 0"], "wide": ["step 0", "step 1", "step 2"], "odd": ["step 1"]}
 
 
 def test_a_row_is_read_as_it_is_stored(ledger: list[Job]) -> None:
@@ -73,7 +72,11 @@ def test_a_row_is_read_as_it_is_stored(ledger: list[Job]) -> None:
     rows = {row.job: row for row in select_due(NOW, 100).rows}
     stored = Occurrence.objects.select_related("job")
     for row in rows.values():
-        assert row == as_due(stored.get(id=row.id))
+        occurrence = stored.get(id=row.id)
+        assert row == as_due(occurrence)._replace(config=row.config, tasks=row.tasks)
+        assert json.loads(row.config) == occurrence.config
+        version = JobVersion.objects.get(job=occurrence.job_id, number=occurrence.job_version)
+        assert json.loads(row.tasks or "") == version.after["tasks"]
     odd, plain = rows["odd"], rows["plain"]
     only = [str(Task.objects.get(job__name="odd", position=1).id)]
     assert (json.loads(odd.overrides), json.loads(odd.only_tasks or "")) == ({"task_timeout": "7s"}, only)
@@ -111,6 +114,7 @@ def test_a_selection_takes_a_constant_number_of_statements(ledger: list[Job]) ->
         select_due(NOW, 100)
     for number in range(20):
         saved(an_occurrence(make(f"more {number}", tasks=2), NOW))
+    record_raw_edits(Job.objects.all(), now=NOW)
     with CaptureQueriesContext(connection) as many:
         assert len(select_due(NOW, 100).rows) == 25
     assert (len(few), len(many)) == (4, 4)
