@@ -1,4 +1,4 @@
-"""Three tables of the workers: calls of hooks, how long a task's calls take, which processes are alive."""
+"""Tables of the workers: calls of hooks, the pace of tasks, living processes, messages that were rejected."""
 
 from datetime import datetime, timedelta
 from typing import Self
@@ -175,3 +175,26 @@ class Process(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Rejection(models.Model):
+    """Messages that workers could not read, by queue and problem; written by `worker.intake`.
+
+    One row per queue and problem, so a flood of such messages does not fill the database.
+    """
+
+    queue = models.CharField(max_length=255, blank=True, help_text="Empty: not known.")
+    problem = models.CharField(max_length=20, help_text="unreadable, malformed or unknown_task.")
+    count = models.PositiveBigIntegerField(default=0)
+    last_at = models.DateTimeField()
+    worker = models.CharField(max_length=255, blank=True, default="")
+    sample = models.TextField(blank=True, default="", help_text="The newest of them, shortened and redacted.")
+
+    class Meta:
+        ordering = ["queue", "problem"]
+        constraints = [
+            models.UniqueConstraint(fields=["queue", "problem"], name="one_count_per_queue_and_problem"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.queue or '?'}: {self.count} {self.problem}"

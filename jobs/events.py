@@ -47,6 +47,11 @@ class Event(StrEnum):
         WARNING,
         "A worker lost its broker with unfinished messages; the sweeper resends them.",
     )
+    MESSAGE_REJECTED = (
+        "message.rejected",
+        ERROR,
+        "A worker could not read a message and removed it; the sweeper resends what it may have carried.",
+    )
     ATTEMPT_FAILED = (
         "attempt.failed",
         WARNING,

@@ -1,6 +1,6 @@
 """All models of the core, gathered from their rooms: one Django app, one table prefix."""
 
-from punctual.execution.models import HookCall, Pace, Process
+from punctual.execution.models import HookCall, Pace, Process, Rejection
 from punctual.jobs.models import Job, JobVersion, Task
 from punctual.occurrences.models import Attempt, Cursor, IdempotencyKey, Occurrence, Pool, TaskRun
 from punctual.operations.models import Audit
@@ -27,6 +27,7 @@ __all__ = [
     "Process",
     "PruneRound",
     "Pruned",
+    "Rejection",
     "Roster",
     "Tally",
     "Task",

@@ -7,14 +7,15 @@ The client library escapes label values.
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Min
+from django.db.models import Count, Min, Sum
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from punctual.console.status.metric_totals import counters_text
 from punctual.console.status.queue_coverage import queue_coverage
-from punctual.execution.models import Process
+from punctual.execution.broker.message_shape import Problem
+from punctual.execution.models import Process, Rejection
 from punctual.jobs.models import HELD, Job
 from punctual.occurrences.active_states import Activity, activity_of_occurrence
 from punctual.occurrences.models import Occurrence, TaskRun
@@ -32,6 +33,7 @@ class LedgerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from state_gauges()
         yield from backlog_gauges(self.now)
+        yield rejection_counter()
         yield tick_age_gauge(Process.objects.beats().order_by("-seen_at")[:MAX_BEATS], self.now)
 
 
@@ -94,6 +96,18 @@ def tick_age_gauge(beats: Iterable[Process], now: datetime) -> Metric:
         if newest - beat.seen_at <= FORGOTTEN_AFTER:
             metric.add_metric([beat.name], age_seconds(beat.seen_at, now))
     return metric
+
+
+def rejection_counter() -> Metric:
+    """Count messages that workers could not read; workers keep the counts in rows."""
+    counter = CounterMetricFamily(
+        "scheduler_messages_rejected", "Messages that workers could not read.", labels=["problem"]
+    )
+    counts = dict.fromkeys(Problem, 0)
+    counts |= dict(Rejection.objects.order_by().values_list("problem").annotate(Sum("count")))
+    for problem, count in sorted(counts.items()):
+        counter.add_metric([problem], count)
+    return counter
 
 
 def gauge(name: str, help_text: str, value: float) -> Metric:

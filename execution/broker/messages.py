@@ -6,7 +6,7 @@ with a subclass of `Broker`, and add it to `brokers.BROKERS`.
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -100,6 +100,9 @@ class Broker:
 
     def install(self, app: Any) -> None:
         """Prepare a worker of the application, before it connects and before its pool forks."""
+
+    def guard(self, channel: Any, on_error: Callable[[Exception], None]) -> None:
+        """Call `on_error` for messages that cannot even be unpacked, where a broker accepts such messages."""
 
     def publish(self, bundles: Sequence[Bundle], producer: Producer) -> None:
         """Send one message per bundle."""

@@ -23,10 +23,11 @@ entries of their own, which would be written, read, and kept for as long as resu
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from json.encoder import encode_basestring_ascii as quote
 from os import urandom
+from queue import Empty
 from typing import Any
 from uuid import UUID
 
@@ -51,7 +52,7 @@ from punctual.execution.broker.messages import (
 )
 from punctual.jobs.events import Event, emit
 
-OUR_MESSAGES = {RUN, SETTLE}
+OUR_MESSAGES = (RUN, SETTLE)  # compared by equality: a malformed message may name anything
 MIN_ENCODED = 10  # messages; for fewer a template costs more than it saves
 MAX_PUSHED = 1000  # messages in one command
 PEEKED = 10  # messages; more than one, because one of them may be a resent copy
@@ -81,9 +82,25 @@ class Redis(Broker):
         return [bundle for bundle in bundles if bundle[0].queue not in encoded]
 
     def next_runs(self, channel: Any, queue: str) -> set[UUID]:
-        messages = [json.loads(text) for text in channel.client.lrange(queue, -PEEKED, -1)]
-        bodies = [b64decode(item["body"]) for item in messages if item["headers"].get("task") == RUN]
-        return {run for body in bodies for run in runs_in(body)}
+        texts = channel.client.lrange(queue, -PEEKED, -1)
+        return {run for text in texts for run in _runs_in_text(text)}
+
+    def guard(self, channel: Any, on_error: Callable[[Exception], None]) -> None:
+        """A queue is a list: anything can be pushed onto it."""
+        read = channel.handlers["BRPOP"]
+
+        def guarded(**options: Any) -> Any:
+            try:
+                return read(**options)
+            except KeyError as error:
+                on_error(error)  # kombu takes it for a lost connection; it is a field that is missing
+            except (Empty, *channel.connection.connection_errors, *channel.connection.channel_errors):
+                raise
+            except Exception as error:  # noqa: BLE001 - the text was popped, and cannot be unpacked
+                on_error(error)
+            return True
+
+        channel.handlers["BRPOP"] = guarded
 
     def visibility_timeout(self) -> timedelta | None:
         options: dict[str, Any] = current_app.conf.broker_transport_options or {}
@@ -99,6 +116,15 @@ class Redis(Broker):
             return ""
         policy = str(answer.get("maxmemory-policy", NO_EVICTION))
         return "" if policy == NO_EVICTION else policy
+
+
+def _runs_in_text(text: bytes | str) -> tuple[UUID, ...]:
+    """The runs of an encoded message; none if it is not ours, or cannot be read."""
+    try:
+        message = json.loads(text)
+        return runs_in(b64decode(message["body"])) if message["headers"].get("task") == RUN else ()
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ()
 
 
 # -- publishing -----------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ class Slot:
 
     def note(self, progress: object) -> None:
         """Write a JSON value for the supervisor to store; it replaces the one before."""
-        text = json.dumps(progress).encode()
+        text = json.dumps(progress, allow_nan=False).encode()  # NaN is no JSON
         if len(text) > MAX_PROGRESS_BYTES:
             raise ValueError(f"progress takes {len(text)} bytes; at most {MAX_PROGRESS_BYTES} are kept")
         self._put(PROGRESS_AT, text)

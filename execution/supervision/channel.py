@@ -1,7 +1,9 @@
 """Connect a running function with its supervisor: `ctx.canceled`, `ctx.stopping`, `ctx.heartbeat`."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db import DatabaseError, connection
@@ -29,7 +31,7 @@ class SlotChannel:
 
     def note(self, progress: object) -> None:
         if self._is_current:  # otherwise a thread that the function left behind calls this
-            redacted = redact_values(progress)
+            redacted = _storable(redact_values(progress))
             self.slot.note(redacted)
             self.progress = redacted
 
@@ -40,6 +42,15 @@ class SlotChannel:
     @property
     def _is_current(self) -> bool:
         return self.slot.serial == self.serial and self.slot.active
+
+
+def _storable(value: Any) -> Any:
+    """Escape NUL and lone surrogates, which a database refuses."""
+    if isinstance(value, str):
+        return value.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_storable(key): _storable(inner) for key, inner in value.items()}
+    return [_storable(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def store_progress(progress: object, *, run: UUID, occurrence: UUID, token: UUID) -> None:

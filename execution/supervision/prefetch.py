@@ -9,12 +9,13 @@ once, so that a backlog spread over all workers does not grow.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from celery.worker import state
 
 from punctual.execution.broker.dispatch import dispatch
-from punctual.execution.broker.messages import RUN, runs_in
+from punctual.execution.broker.messages import RUN
 from punctual.jobs.events import Event, emit
 from punctual.occurrences.models import TaskRun
 
@@ -32,7 +33,16 @@ def waiting_messages() -> Messages:
         reserved = [item for item in tuple(state.reserved_requests) if item.task.name == RUN]
     except RuntimeError:
         return {}  # the worker's main thread changed the set meanwhile: the next pass looks again
-    return {item.id: runs_in(item.body) for item in reserved if item.id not in started}
+    return {item.id: runs_of(item.args) for item in reserved if item.id not in started}
+
+
+def runs_of(args: Any) -> tuple[UUID, ...]:
+    """The runs in the arguments of a message; none if they are not ours."""
+    try:
+        (run_ids,) = args
+        return tuple(UUID(id_) for id_ in run_ids)
+    except (ValueError, TypeError, AttributeError):
+        return ()
 
 
 @dataclass

@@ -13,8 +13,8 @@ If a supervisor dies, the leases it no longer renews expire, and the reaper take
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -33,7 +33,7 @@ from punctual.execution.supervision.board import INTERRUPT_SIGNAL, BegunState, B
 from punctual.execution.supervision.prefetch import Prefetch
 from punctual.execution.supervision.relief import RELIEVE_AFTER, SlowBundle, relieve
 from punctual.execution.supervision.verdict import Verdict, WatchedAttempt, ending, stop_times, verdict
-from punctual.jobs.database_errors import unless_locked
+from punctual.jobs.database_errors import is_database_away, unless_locked
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
@@ -91,20 +91,22 @@ class Supervisor:
         )
         self._abandon(_serials(verdicts, Verdict.ABANDON))
         self._remove_dead(_serials(verdicts, Verdict.GONE))
-        # If another session holds a row that one of these needs, leases are renewed all the same.
-        with unless_locked("pass on"):
+        # If one of these fails, or another session holds a row that it needs, leases are still renewed.
+        with independently("pass on"):
             done = replace(done, passed_on=self.prefetch.run_once(at=at, clock=clock, stopping=self.stopping))
-        with unless_locked("report"):
+        with independently("report"):
             done = replace(done, ended=self._report_lost(clock))
-        with unless_locked("relieve"):
+        with independently("relieve"):
             done = replace(done, relieved=self._relieve(at, clock))
         if at - self.ledger_read < LEDGER_INTERVAL or not (attempts := self._long_running(at)):
             return done
         self.ledger_read = at
         now = clock()
-        canceled = self._notify_canceled(attempts, at)
-        self._store_progress(attempts)
-        return replace(done, notified=notified + canceled, renewed=self._renew(attempts, at=at, now=now))
+        with independently("notify"):
+            done = replace(done, notified=notified + self._notify_canceled(attempts, at))
+        with independently("progress"):
+            self._store_progress(attempts)
+        return replace(done, renewed=self._renew(attempts, at=at, now=now))
 
     # -- without the database -----------------------------------------------------------------------
 
@@ -277,6 +279,18 @@ def _end_hooks(lost: Iterable[LostAttempt], now: datetime) -> tuple[list[UUID], 
                 end_try(id_, item.facts.token, item.result, now=now)
     ended = [item.facts.occurrence_id for id_, item in calls.items() if id_ not in held]
     return ended, {calls[id_].facts.token for id_ in held}
+
+
+@contextmanager
+def independently(step: str) -> Iterator[None]:
+    """Keep the error of one step from the other steps, unless the database is away for all of them."""
+    try:
+        with unless_locked(step):
+            yield
+    except Exception as error:
+        if is_database_away(error):
+            raise
+        emit(Event.SUPERVISOR_FAILED, step=step, error=repr(error))
 
 
 def _read_lost(lost: Iterable[LostAttempt]) -> tuple[list[Report], dict[UUID, list[UUID]]]:

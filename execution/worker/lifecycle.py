@@ -19,6 +19,7 @@ from punctual.execution.supervision.presence import WorkerPresence, sign_out
 from punctual.execution.supervision.supervisor import Supervisor
 from punctual.execution.worker import log_tail
 from punctual.execution.worker.connection import close_own_connection, own_connection
+from punctual.execution.worker.intake import CheckedIntake, rejections
 from punctual.execution.worker.process_state import save_process
 from punctual.jobs.clock import database_now
 from punctual.jobs.declaration.registry import registry
@@ -67,7 +68,8 @@ class SupervisorThread(Thread):
                 self.supervisor.run_once(at=monotonic(), clock=database_now)
                 if self.presence is not None:
                     self.presence.run_once(at=monotonic(), clock=database_now)
-        except Exception as error:  # noqa: BLE001 - this thread renews leases; it must never die
+                rejections.write(database_now)
+        except BaseException as error:  # noqa: BLE001 - this thread renews leases; it must never die
             # The next pass repeats what failed, and leases outlast a short outage.
             emit(Events.SUPERVISOR_FAILED, error=repr(error))
 
@@ -92,6 +94,7 @@ def prepare_worker(sender: Any, **_: Any) -> None:
     gc.collect()
     gc.freeze()
     interrupt.install()  # a solo worker runs functions in this thread
+    sender.app.steps["consumer"].add(CheckedIntake)
     broker_of(str(sender.app.conf.broker_url)).install(sender.app)
 
 

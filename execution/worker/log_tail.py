@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from punctual.execution.supervision.board import MAX_LOG_BYTES, board
-from punctual.jobs.redaction import redact_text
+from punctual.execution.worker.failure import storable_text
 
 LOGGER = "punctual.task"
 Ids = Mapping[str, object]
@@ -58,7 +58,7 @@ class TailHandler(logging.Handler):
         if lines is None:
             return  # logged by a thread that the function left behind, or by a test
         try:
-            lines.add(redact_text(FORMAT.format(record)))
+            lines.add(storable_text(FORMAT.format(record)))
             board.own_slot().log(lines.text().encode(errors="replace"))
         except Exception:  # noqa: BLE001 - arguments of a log call are user code
             self.handleError(record)

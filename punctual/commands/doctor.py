@@ -17,6 +17,7 @@ from punctual import checks, conf
 from punctual.commands.verb import Answer, Options, Row, Verb
 from punctual.console.status import health
 from punctual.execution.broker.brokers import broker_of
+from punctual.execution.models import Rejection
 from punctual.jobs.clock import database_now
 from punctual.jobs.condition import Condition, in_condition
 from punctual.jobs.config.cascade import job_config
@@ -143,6 +144,22 @@ def examine_processes() -> Iterator[Finding]:
     queues = health.queues()
     advice = "" if queues.ok else "start a worker with --queues, or correct the setting queue of the tasks"
     yield Finding("queues", OK if queues.ok else FAIL, queues.detail, advice)
+    yield from examine_rejections()
+
+
+def examine_rejections() -> Iterator[Finding]:
+    """Messages that workers could not read, since the installation began."""
+    rows = list(Rejection.objects.order_by("-last_at"))
+    if not rows:
+        yield Finding("messages", OK, "all could be read")
+        return
+    newest, count = rows[0], sum(row.count for row in rows)
+    place = f" in queue {newest.queue!r}" if newest.queue else ""
+    detail = (
+        f"{count} messages could not be read; the last, {newest.problem}{place}, at {newest.last_at:%F %T}Z"
+    )
+    advice = "`message.rejected` in the worker's log shows each; another program sends to these queues"
+    yield Finding("messages", WARN, detail, advice)
 
 
 def _oldest_tick() -> timedelta | None:

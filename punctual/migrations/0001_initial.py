@@ -196,6 +196,22 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Rejection',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('queue', models.CharField(blank=True, help_text='Empty: not known.', max_length=255)),
+                ('problem', models.CharField(help_text='unreadable, malformed or unknown_task.', max_length=20)),
+                ('count', models.PositiveBigIntegerField(default=0)),
+                ('last_at', models.DateTimeField()),
+                ('worker', models.CharField(blank=True, default='', max_length=255)),
+                ('sample', models.TextField(blank=True, default='', help_text='The newest of them, shortened and redacted.')),
+            ],
+            options={
+                'ordering': ['queue', 'problem'],
+                'constraints': [models.UniqueConstraint(fields=('queue', 'problem'), name='one_count_per_queue_and_problem')],
+            },
+        ),
+        migrations.CreateModel(
             name='PruneRound',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

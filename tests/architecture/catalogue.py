@@ -45,7 +45,11 @@ def rewritten(text: str) -> str:
 def emitted() -> Iterator[tuple[Module, ast.Call]]:
     """Find every call of `emit`, by any name it is imported as."""
     for module in modules():
-        yield from ((module, call) for call in calls(module) if called_name(call) in ("emit", "emit_error"))
+        yield from (
+            (module, call)
+            for call in calls(module)
+            if called_name(call) in ("emit", "emit_error", "emit_failure")
+        )
 
 
 def named(kind: str) -> set[str]:

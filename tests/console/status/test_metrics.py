@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from punctual.console.status.metric_durations import BOUNDS
 from punctual.console.status.metric_totals import recount
 from punctual.console.status.metrics import render_metrics
-from punctual.execution.models import Process
+from punctual.execution.models import Process, Rejection
 from punctual.occurrences.models import Cause, Occurrence
 from punctual.occurrences.states import AttemptState, OccurrenceState, RunState
 from punctual.occurrences.states import RunState as R
@@ -200,6 +200,14 @@ def test_a_removed_job_keeps_the_counters_of_what_it_did(now: datetime) -> None:
     assert scrape(now)[key("job_occurrences_total", "gone", "failed")] == 1
 
 
+def test_rejected_messages_are_counted_by_problem_from_zero(now: datetime) -> None:
+    assert scrape(now)[key("messages_rejected_total", "malformed")] == 0
+    for queue in ("a", "b"):
+        Rejection.objects.create(queue=queue, problem="malformed", count=2, last_at=now)
+    assert scrape(now)[key("messages_rejected_total", "malformed")] == 4
+    assert scrape(now)[key("messages_rejected_total", "unreadable")] == 0
+
+
 @pytest.mark.req("TEL-3")
 def test_no_gauge_ends_like_a_counter_and_every_counter_does(now: datetime) -> None:
     make_task(make_job("etl", now))
@@ -207,7 +215,7 @@ def test_no_gauge_ends_like_a_counter_and_every_counter_does(now: datetime) -> N
     names = {kind: {one.name for one in families if one.type == kind} for kind in ("gauge", "counter")}
     assert len(names["gauge"]) >= 10
     assert not [name for name in names["gauge"] if name.endswith("_total")]
-    assert len(names["counter"]) == 3
+    assert len(names["counter"]) == 4
     samples = {sample.name for one in families if one.type == "counter" for sample in one.samples}
     assert all(name.endswith("_total") for name in samples)
 

@@ -110,6 +110,20 @@ def test_a_lease_is_renewed_when_a_third_of_it_has_passed_and_not_before(worker:
 
 
 @pytest.mark.req("TSK-2")
+def test_a_step_that_fails_does_not_keep_leases_from_being_renewed(
+    worker: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreadable() -> Messages:
+        raise ValueError("a message that cannot be read")
+
+    worker.supervisor.prefetch.read = unreadable
+    worker.slot._put(192, b'{"text": "\\u0000"}')  # progress that the database refuses
+    assert worker.after(10.5) == Supervised(renewed=1)
+    assert worker.row().lease_until == NOW + timedelta(seconds=40.5)
+    assert "supervisor.failed step=pass on" in caplog.text
+
+
+@pytest.mark.req("TSK-2")
 def test_a_short_task_costs_no_statement(
     worker: Setting, django_assert_num_queries: Callable[[int], object]
 ) -> None:
