@@ -3,9 +3,9 @@
 | question | module |
 |---|---|
 | does a run succeed, retry, or go to the dead letters? Pure. | `outcome` |
-| which values do a result and its outcome write? Pure. | `attempt_report` |
+| which values do a result and its outcome give the run? Pure. | `attempt_report` |
 | how is a result written? | `report` |
-| what follows for the occurrence, and what does its execution report say? Pure. | `steps` |
+| how does a run end, what follows for its occurrence, what does its report say? Pure. | `steps` |
 | when is an occurrence finished? | `settle` |
 | which hooks are to be called, by which process, and how did their calls end? | `hook_calls` |
 | which failures are of the same kind? | `fingerprint` |

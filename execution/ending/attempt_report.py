@@ -1,9 +1,8 @@
-"""One attempt's result, and the new values of its rows that follow from it. Pure.
+"""One attempt's result, and the new values of its run that follow from it. Pure.
 
-The same values are written for every outcome, in one statement (`report`).
+The same columns are written for every outcome, in one statement (`report`).
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,10 +21,9 @@ from punctual.execution.ending.outcome import (
     Wait,
     decide,
 )
-from punctual.execution.ending.steps import next_step, summary
 from punctual.jobs.config.retry import Retry
 from punctual.jobs.ids import attempt_id
-from punctual.occurrences.engines.contract import ClaimedRun, RunEnd, RunFacts
+from punctual.occurrences.engines.contract import ClaimedRun
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import AttemptState, RunState
 
@@ -89,28 +87,9 @@ def report_of_row(run: TaskRun, token: UUID, result: Result) -> Report:
     return Report(begun, run.occurrence_id, run.task.name, run.policy, run.snoozes, result, recorded)
 
 
-def run_end(item: Report, *, now: datetime) -> RunEnd:
-    """Decide what becomes of the run, and of its occurrence if it has no other run."""
-    result, begun = item.result, item.begun
-    # Nearly always a success: its policy need not be read.
-    values = SUCCEEDED if result.ending is Ending.SUCCESS else _run_values(result, _decide(item, now), now)
-    return RunEnd(
-        begun.run,
-        item.occurrence_id,
-        begun.token,
-        **values,
-        attempt=begun.attempt,
-        number=begun.number,
-        started_at=begun.started_at,
-        recorded=item.recorded,
-        attempt_state=ATTEMPT_STATES[result.ending],
-        error_type=result.error_type,
-        message=result.error if result.error_type else "",
-        traceback=result.traceback,
-        log=result.log,
-        **(_closing(item, item.alone, values, now) if item.alone and values["final"] else {}),
-        rests=item.alone is not None and values["state"] is RunState.RETRY,
-    )
+def run_values(item: Report, now: datetime) -> Mapping[str, Any]:
+    """The new columns of the run; None: as they are."""
+    return _values_of(item.result, _decide(item, now), now)
 
 
 def _decide(item: Report, now: datetime) -> Outcome:
@@ -119,8 +98,7 @@ def _decide(item: Report, now: datetime) -> Outcome:
     return decide(item.result, retry, failures=failures, seed=item.begun.run, now=now)
 
 
-def _run_values(result: Result, outcome: Outcome, now: datetime) -> Mapping[str, Any]:
-    """The new columns of the run; None: as they are."""
+def _values_of(result: Result, outcome: Outcome, now: datetime) -> Mapping[str, Any]:
     line = error_line(result)
     match outcome:
         case Succeed():
@@ -140,31 +118,6 @@ def _run_values(result: Result, outcome: Outcome, now: datetime) -> Mapping[str,
 
 def _values(state: RunState, *, final: bool = False, snoozed: int = 0, **columns: Any) -> dict[str, Any]:
     return {**UNCHANGED, "state": state, "final": final, "snoozed": snoozed, **columns}
-
-
-def _closing(item: Report, run: ClaimedRun, values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """How the occurrence of a run without neighbours ends."""
-    facts = RunFacts(
-        run.id,
-        item.occurrence_id,
-        run.task,
-        run.position,
-        values["state"],
-        values["reason"] or run.reason,
-        run.policy,
-        item.begun.number + 1,
-        item.begun.started_at,
-        now,
-        values["error"],
-    )
-    outcome = next_step([facts]).outcome
-    if outcome is None:
-        return {}
-    return {
-        "outcome": outcome,
-        "finalized": not run.occurrence.config.get("on_complete"),
-        "report": json.dumps(summary(run.occurrence, [facts], outcome, now)),
-    }
 
 
 def error_line(result: Result) -> str:

@@ -16,8 +16,9 @@ from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
 
-from punctual.execution.ending.attempt_report import Begun, Report, error_line, run_end
+from punctual.execution.ending.attempt_report import Begun, Report, error_line
 from punctual.execution.ending.settle import FailedAttempt, Settled, admit_after, combine, settle
+from punctual.execution.ending.steps import run_end
 from punctual.jobs.database_errors import is_lock_conflict
 from punctual.jobs.events import Event, emit, emit_failure
 from punctual.jobs.ids import format_id

@@ -1,16 +1,20 @@
-"""Decide the next step of an occurrence from its runs: release, cancel, or end with a report. Pure.
+"""Decide what follows from a result: the end of its run, and the next step of the occurrence. Pure.
 
-The report is JSON: it is stored, and passed to on_complete (EXE-2, EXE-3, EXE-8).
+A step releases runs, cancels runs, or ends the occurrence with a report. The report is JSON: it is stored,
+and passed to on_complete (EXE-2, EXE-3, EXE-8).
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from punctual.execution.ending.attempt_report import ATTEMPT_STATES, SUCCEEDED, Report, run_values
+from punctual.execution.ending.outcome import Ending
 from punctual.jobs.ids import format_id
-from punctual.occurrences.engines.contract import OccurrenceFacts, RunFacts
+from punctual.occurrences.engines.contract import ClaimedRun, OccurrenceFacts, RunEnd, RunFacts
 from punctual.occurrences.states import RUN_FINAL, OccurrenceState, RunState
 
 FAILED = (RunState.DLQ, RunState.FAILED)
@@ -22,6 +26,55 @@ class Step:
     cancel: tuple[UUID, ...] = ()
     rest: bool = False  # all that is left waits: the slot is not needed
     outcome: OccurrenceState | None = None
+
+
+def run_end(item: Report, *, now: datetime) -> RunEnd:
+    """Decide what becomes of the run, and of its occurrence if it has no other run."""
+    result, begun = item.result, item.begun
+    # Nearly always a success: its policy need not be read.
+    values = SUCCEEDED if result.ending is Ending.SUCCESS else run_values(item, now)
+    return RunEnd(
+        begun.run,
+        item.occurrence_id,
+        begun.token,
+        **values,
+        attempt=begun.attempt,
+        number=begun.number,
+        started_at=begun.started_at,
+        recorded=item.recorded,
+        attempt_state=ATTEMPT_STATES[result.ending],
+        error_type=result.error_type,
+        message=result.error if result.error_type else "",
+        traceback=result.traceback,
+        log=result.log,
+        **(_closing(item, item.alone, values, now) if item.alone and values["final"] else {}),
+        rests=item.alone is not None and values["state"] is RunState.RETRY,
+    )
+
+
+def _closing(item: Report, run: ClaimedRun, values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """How the occurrence of a run without neighbours ends."""
+    facts = RunFacts(
+        run.id,
+        item.occurrence_id,
+        run.task,
+        run.position,
+        values["state"],
+        values["reason"] or run.reason,
+        run.policy,
+        item.begun.number + 1,
+        item.begun.started_at,
+        now,
+        values["error"],
+    )
+    outcome = next_step([facts]).outcome
+    if outcome is None:
+        return {}
+    return {
+        "outcome": outcome,
+        "finalized": not run.occurrence.config.get("on_complete"),
+        "report": json.dumps(summary(run.occurrence, [facts], outcome, now)),
+    }
 
 
 def next_step(runs: Sequence[RunFacts], *, parallel: bool = False) -> Step:
