@@ -33,6 +33,7 @@ from punctual.recovery.sweeper import sweep
 
 OUTAGE_ERRORS: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, *BROKER_ERRORS)
 OUTAGE_RETRY_SECONDS = 1.0
+SWEEP_DELAY_AFTER_OUTAGE = 3.0  # seconds
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -81,6 +82,9 @@ class Scheduler(PeriodicTaskScheduler):
         except OUTAGE_ERRORS as error:
             line = " ".join(str(error).split())[:300]
             emit(Event.BEAT_TICK_FAILED, beat=self.name, error=type(error).__name__, detail=line)
+            if isinstance(error, DatabaseError | InterfaceError):
+                # Workers that have waited for the database renew their leases first.
+                self._swept_at = time.monotonic() + SWEEP_DELAY_AFTER_OUTAGE
             close_old_connections()
             self.reset_heap()
             return OUTAGE_RETRY_SECONDS

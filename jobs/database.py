@@ -6,6 +6,7 @@ after every `migrate`.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.db import connections
@@ -110,6 +111,22 @@ SQLITE = (
     """,
 )
 
+# A session that writes or locks a row holds a lock on the table as well, stronger than a reader's.
+LOCK_HOLDERS = """
+SELECT holder.pid, holder.application_name, holder.state, clock_timestamp() - holder.xact_start,
+    array_agg(DISTINCT relation.relname::text ORDER BY relation.relname::text),
+    (SELECT count(*) FROM pg_stat_activity waiting
+     WHERE waiting.wait_event_type = 'Lock' AND holder.pid = ANY(pg_blocking_pids(waiting.pid)))
+FROM pg_stat_activity holder
+JOIN pg_locks lock ON lock.pid = holder.pid AND lock.locktype = 'relation' AND lock.granted
+JOIN pg_class relation ON relation.oid = lock.relation
+WHERE holder.datname = current_database() AND holder.pid <> pg_backend_pid()
+    AND holder.xact_start < clock_timestamp() - %s
+    AND lock.mode <> 'AccessShareLock' AND relation.relkind = 'r' AND relation.relname LIKE 'punctual\\_%%'
+GROUP BY holder.pid, holder.application_name, holder.state, holder.xact_start
+ORDER BY holder.xact_start, holder.pid LIMIT 20
+"""
+
 # The columns a plan depends on. Not `paused_at`: a paused job is planned, and skipped when due.
 COLUMNS = ("schedule", "config", "enabled", "removed_at")
 # The columns of a version: planning writes the version that an edit by raw SQL left out (JOB-5).
@@ -127,6 +144,15 @@ def read_clock(connection: Any) -> Any:
     with connection.cursor() as cursor:
         cursor.execute(CLOCK[connection.vendor])
         return cursor.fetchone()[0]
+
+
+def read_lock_holders(connection: Any, min_age: timedelta) -> list[tuple[Any, ...]]:
+    """Other sessions whose transaction began so long ago and which hold rows of our tables."""
+    if not is_postgresql(connection):
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_HOLDERS, [min_age])
+        return list(cursor.fetchall())
 
 
 def install_triggers(*, using: str = "default", **_kwargs: Any) -> None:

@@ -13,12 +13,14 @@ from celery import current_app
 from django.db import connections
 
 from punctual.beat.tick import MAX_SLEEP
+from punctual.console.status.outage_reasons import outage_reason
 from punctual.console.status.queue_coverage import describe_unserved, unserved_queues
 from punctual.execution.models import Process
 from punctual.jobs.clock import database_now
 from punctual.jobs.events import Event, emit
 from punctual.occurrences.models import Occurrence, TaskRun
 from punctual.occurrences.states import RUN_HELD
+from punctual.recovery.models import PruneRound
 
 MAX_WAIT = timedelta(seconds=30)  # a message that waits longer needs proof that workers are working
 RECENT = timedelta(hours=1)
@@ -46,7 +48,11 @@ def broker() -> Check:
 def tick(oldest: timedelta | None) -> Check:
     newest = Process.objects.beats().order_by("-seen_at").first()
     if newest is None:
-        return Check(ok=False, detail="no beat has ever ticked")
+        # A beat that stops deletes its row; the round of pruning that its first sweep began stays.
+        ticked = PruneRound.objects.exists()
+        return Check(
+            ok=False, detail="no beat runs, all were stopped" if ticked else "no beat has ever ticked"
+        )
     return judge_tick(newest.seen_at, database_now(), oldest or allowed_silence(newest.tick_duration))
 
 
@@ -134,6 +140,6 @@ def _record(results: dict[str, Check], name: str, check: Callable[[], Check]) ->
         results[name] = check()
     except Exception as error:  # noqa: BLE001 - any error of a driver means "not ready"
         emit(Event.PROBE_FAILED, check=name, error=type(error).__name__, detail=" ".join(str(error).split()))
-        results[name] = Check(ok=False, detail=f"unreachable ({type(error).__name__})")
+        results[name] = Check(ok=False, detail=outage_reason(error))
     finally:
         connections.close_all()  # this thread's own

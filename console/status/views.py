@@ -14,6 +14,7 @@ from punctual.console.kit.keyset import AFTER, BEFORE, page
 from punctual.console.site import VIEW_LEDGER
 from punctual.console.status import workers as worker_status
 from punctual.console.status.header_counts import header_counts
+from punctual.console.status.lock_holders import lock_holders
 from punctual.console.status.overview import LONG_WAIT, beats
 from punctual.console.status.timeline import LANES_PER_PAGE, SPANS, View, draw_axis, lanes
 from punctual.jobs.clock import database_now
@@ -74,6 +75,7 @@ def workers(request: HttpRequest) -> HttpResponse:
         "unsent": worker_status.unsent(now),
         "waits_long": LONG_WAIT,
         "queues": queues(),
+        "lock_holders": lock_holders(),
     }
     return render(request, "punctual_console/status/workers.html", context)
 

@@ -16,8 +16,11 @@ from django.db.migrations.executor import MigrationExecutor
 from punctual import checks, conf
 from punctual.commands.verb import Answer, Options, Row, Verb
 from punctual.console.status import health
+from punctual.console.status.lock_holders import LONG, lock_holders
+from punctual.console.status.outage_reasons import outage_reason
 from punctual.execution.broker.brokers import broker_of
-from punctual.execution.models import Rejection
+from punctual.execution.models import Process, Rejection
+from punctual.execution.supervision.presence import SILENT_AFTER
 from punctual.jobs.clock import database_now
 from punctual.jobs.condition import Condition, in_condition
 from punctual.jobs.config.cascade import job_config
@@ -57,13 +60,14 @@ def examine(clock: Callable[[], datetime]) -> Iterator[Finding]:
     try:
         yield judge_skew(clock() - database_now())
     except Exception as error:  # noqa: BLE001 - every error of a driver means the same here
-        yield Finding("database", FAIL, f"unreachable ({type(error).__name__})", "check DATABASE_URL")
+        yield Finding("database", FAIL, outage_reason(error), "check DATABASE_URL")
         return
     yield Finding("database", OK, f"{connection.display_name} answers")
     missing = count_unapplied_migrations()
     yield judge_migrations(missing)
     yield from examine_broker()
     if not missing:
+        yield from examine_locks()
         yield from examine_processes()
         yield from examine_jobs()
 
@@ -137,7 +141,8 @@ def examine_processes() -> Iterator[Finding]:
     tick = health.tick(_oldest_tick())
     advice = "" if tick.ok else "start celery -A scheduler_project beat, two for safety"
     yield Finding("beats", OK if tick.ok else FAIL, tick.detail, advice)
-    yield judge_workers(count_workers())
+    present = Process.objects.workers().seen_since(database_now() - SILENT_AFTER).count()
+    yield judge_workers(count_workers(), present)
     consumption = health.consumption()
     advice = "" if consumption.ok else "workers listen to other queues, or are stuck: restart them"
     yield Finding("consumption", OK if consumption.ok else FAIL, consumption.detail, advice)
@@ -176,9 +181,25 @@ def count_workers() -> int:
         return 0
 
 
-def judge_workers(count: int) -> Finding:
-    advice = "" if count else "start celery -A scheduler_project worker"
-    return Finding("workers", OK if count else FAIL, f"{count} answer", advice)
+def judge_workers(answering: int, present: int) -> Finding:
+    """`present` have renewed their rows lately, so they run, whether or not the broker reaches them."""
+    if answering >= present > 0 or (answering and not present):
+        return Finding("workers", OK, f"{answering} answer")
+    if present:
+        detail = f"{present} run, {answering} answer through the broker"
+        return Finding(
+            "workers", WARN, detail, "check that they reach the broker; a busy solo pool does not answer"
+        )
+    return Finding("workers", FAIL, "none runs", "start celery -A scheduler_project worker")
+
+
+def examine_locks(min_age: timedelta = LONG) -> Iterator[Finding]:
+    holders = lock_holders(min_age)
+    for holder in holders:
+        advice = f"end its transaction, or the session: SELECT pg_terminate_backend({holder.pid})"
+        yield Finding("locks", WARN, str(holder), advice)
+    if not holders:
+        yield Finding("locks", OK, "no session has held rows for long")
 
 
 def examine_jobs() -> Iterator[Finding]:

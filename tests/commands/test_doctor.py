@@ -18,12 +18,17 @@ from punctual.commands.doctor import (
     examine,
     examine_broker,
     examine_jobs,
+    examine_processes,
     examine_settings,
     judge_migrations,
     judge_skew,
     judge_visibility_timeout,
+    judge_workers,
     longest_execution_timeout,
 )
+from punctual.execution.models import Process
+from punctual.execution.supervision.presence import sign_in
+from punctual.jobs.clock import database_now
 from punctual.occurrences.models import Cursor
 from tests.console.ledger_rows import make_job, make_task
 
@@ -105,7 +110,7 @@ def test_without_a_broker_the_rest_is_still_examined() -> None:
     finally:
         current_app.conf.update(broker_url=before)
     assert findings["broker"].level == FAIL
-    assert (findings["workers"].level, findings["workers"].detail) == (FAIL, "0 answer")
+    assert (findings["workers"].level, findings["workers"].detail) == (FAIL, "none runs")
     assert "jobs" in findings
     assert SECRET not in str(findings)
 
@@ -116,8 +121,21 @@ def test_without_a_database_the_rest_is_not_asked() -> None:
 
     with connection.execute_wrapper(gone):
         findings = list(examine(lambda: datetime.now(UTC)))
-    assert findings[-1] == Finding("database", FAIL, "unreachable (DatabaseError)", "check DATABASE_URL")
+    assert findings[-1] == Finding("database", FAIL, "does not answer at its address", "check DATABASE_URL")
     assert SECRET not in str(findings)
+
+
+def test_the_doctor_does_not_advise_to_start_workers_that_run(now: datetime) -> None:
+    """Workers that have renewed their rows run; a broker that is away does not reach them."""
+    for number in range(2):
+        sign_in(f"celery@{number}", Process.Kind.WORKER, now=database_now())
+    findings = {finding.check: finding for finding in examine_processes()}
+    assert (findings["workers"].level, findings["workers"].detail) == (
+        WARN,
+        "2 run, 0 answer through the broker",
+    )
+    assert "start" not in findings["workers"].advice
+    assert judge_workers(2, 2).level == judge_workers(1, 0).level == OK
 
 
 def test_json_holds_every_finding_and_the_exit_code_is_1_without_a_beat() -> None:

@@ -111,6 +111,87 @@ def test_a_result_during_a_database_outage_is_recorded_afterwards(
     assert len(calls) == len(states)
 
 
+def execute(*statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+class Refusal:
+    """From `begin` on the server refuses writes, until a caller has waited twice."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, begin: list[str], end: list[str]) -> None:
+        self.statements, self.waited = (begin, end), 0
+        defaults = {"max_wait": 900.0, "sleep": self.wait}
+        monkeypatch.setattr(retry_while_database_is_away, "__kwdefaults__", defaults)
+
+    def begin(self) -> None:
+        execute(*self.statements[0])
+
+    def wait(self, _seconds: float) -> None:
+        self.waited += 1
+        if self.waited == 2:
+            execute(*self.statements[1])
+
+
+def raising(sqlstate: str) -> tuple[list[str], list[str]]:
+    """The server itself raises the error, where a run is written."""
+    function = f"BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{sqlstate}'; END"
+    begin = [
+        f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ {function} $$",
+        "CREATE TRIGGER refuse BEFORE UPDATE ON punctual_taskrun EXECUTE FUNCTION refuse()",
+    ]
+    return begin, ["DROP FUNCTION refuse CASCADE"]
+
+
+def read_only() -> tuple[list[str], list[str]]:
+    name = f'"{connection.settings_dict["NAME"]}"'
+    setting = "default_transaction_read_only"
+    return (
+        [f"ALTER DATABASE {name} SET {setting} = on", f"SET {setting} = on"],
+        [f"SET {setting} = off", f"ALTER DATABASE {name} RESET {setting}"],
+    )
+
+
+SQLSTATES = {
+    "read-only": "25006",
+    "frozen for too long": "25P03",
+    "disk full": "53100",
+    "out of memory": "53200",
+    "too many connections": "53300",
+    "stopped by its operator": "57P01",
+    "crashed": "57P02",
+    "starting": "57P03",
+    "statement timeout": "57014",
+    "lock timeout": "55P03",
+    "deadlock": "40P01",
+    "serialization failure": "40001",
+    "input or output error": "58030",
+}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("reason", [*SQLSTATES, "really read-only"])
+def test_a_finished_result_waits_while_the_server_cannot_write(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    statements = raising(SQLSTATES[reason]) if reason in SQLSTATES else read_only()
+    refusal = Refusal(monkeypatch, *statements)
+    calls = []
+
+    def body(ctx: Context) -> None:
+        calls.append(ctx.attempt)
+        refusal.begin()
+
+    Job("job", "0 * * * *", retry=Retry(3, "1s")).task(body)
+    at_the_hour(harness)
+    harness.work()
+    assert refusal.waited == 2
+    assert [row.state for row in Attempt.objects.all()] == ["success"]
+    assert len(calls) == 1
+    assert Occurrence.objects.filter(state="completed").count() == 1
+
+
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_a_scheduling_call_without_a_database_raises_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ Effects are written by plain SQL to the table of `tests.cluster.app`, because th
 together with this one.
 """
 
+import os
 import time
 from datetime import datetime
+from pathlib import Path
 
 from django.db import connection
 
@@ -55,3 +57,11 @@ def slow(ctx: Context) -> None:
 @toolbox.task
 def broken(ctx: Context) -> None:
     raise NonRetryable("broken on purpose")
+
+
+@toolbox.task
+def without_database(ctx: Context) -> None:
+    """Work for `metadata["seconds"]`, then write a line to a file: the database may be away."""
+    time.sleep(float(ctx.metadata["seconds"]))
+    with (Path(os.environ["PUNCTUAL_VAR"]) / "finished").open("a") as file:
+        file.write(f"{parse_id('run', ctx.run_id)} {ctx.attempt}\n")

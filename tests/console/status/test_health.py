@@ -19,9 +19,11 @@ from punctual.console.status.health import (
     tick,
 )
 from punctual.execution.models import Process
+from punctual.execution.supervision.presence import sign_in, sign_out
 from punctual.jobs.clock import database_now
 from punctual.occurrences.models import TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.recovery.pruning import prune_step
 from tests.console.ledger_rows import make_job, make_occurrence, make_run, make_task
 
 pytestmark = pytest.mark.req("OPS-4")
@@ -112,6 +114,15 @@ def test_without_any_beat_the_check_fails() -> None:
 
 
 @pytest.mark.django_db
+def test_a_beat_that_was_stopped_is_not_one_that_never_was(now: datetime) -> None:
+    sign_in("beat", Process.Kind.BEAT, now=database_now())
+    prune_step(now)  # a part of its first sweep
+    assert tick(None).ok
+    sign_out("beat")
+    assert tick(None) == Check(ok=False, detail="no beat runs, all were stopped")
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("lag", "silent", "ok"), [(0, 1.5, True), (0, 2.5, False), (2, 5, True), (2, 7, False)]
 )
@@ -163,9 +174,9 @@ def test_a_check_that_hangs_is_reported_in_time_beside_one_that_answers() -> Non
     assert checks["quick"].ok
 
 
-def test_a_failure_is_named_by_its_type_only() -> None:
+def test_a_failure_is_named_by_its_reason_only() -> None:
     def refuse() -> Check:
         raise DatabaseError(f"postgres://user:{SECRET}@db/app: no route")
 
     check = run_checks({"database": refuse}, timeout=5)["database"]
-    assert check == Check(ok=False, detail="unreachable (DatabaseError)")
+    assert check == Check(ok=False, detail="does not answer at its address")
