@@ -1,6 +1,6 @@
 """For tests of your own jobs: drive plan, fire, work and sweep by hand, with a clock you set.
 
-    pytest_plugins = ["punctual.jobs.testing"]
+    pytest_plugins = ["punctual.testing"]
 
     def test_the_report_is_sent_each_morning(punctual):
         punctual.start_at("2026-01-05 08:59 UTC")

@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.req("OPS-1")]
 class Up:
     """One `manage.py up`, its log, and every process it ever started."""
 
+    cwd = ROOT
+
     def __init__(self, var: Path, guardian: Guardian, *arguments: str, **variables: str) -> None:
         self.var = var
         self.port, self.flower_port = free_ports()
@@ -39,7 +41,7 @@ class Up:
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
                 command(self.port, self.flower_port, *arguments),
-                cwd=ROOT,
+                cwd=self.cwd,
                 env=environment(var, **variables),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
