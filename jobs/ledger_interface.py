@@ -35,11 +35,11 @@ class Ledger(Protocol):
     def plan_jobs(self, jobs: Collection[UUID], *, now: datetime) -> None: ...
 
     def replan(
-        self, jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime
+        self, jobs: Collection[UUID], *, policy: UpdatePolicy | None, now: datetime
     ) -> Mapping[UUID, datetime]: ...
 
     def preview(
-        self, definitions: Sequence[Definition], *, policy: UpdatePolicy, now: datetime
+        self, definitions: Sequence[Definition], *, policy: UpdatePolicy | None, now: datetime
     ) -> list[PendingDiff]: ...
 
     def run_skipped(self, job: Job, *, choice: str, since: datetime, now: datetime) -> int: ...

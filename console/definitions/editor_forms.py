@@ -22,9 +22,10 @@ from unfold.widgets import (  # type: ignore[import-untyped]  # the theme ships 
 )
 
 from punctual.jobs.config.bounded_duration import duration, format_duration
+from punctual.jobs.config.choices import Update
 from punctual.jobs.config.keys import KEYS, TASK_KEYS
 from punctual.jobs.declaration.registry import registry
-from punctual.jobs.store.update_policy import IMMEDIATE, Update, UpdatePolicy
+from punctual.jobs.store.update_policy import IMMEDIATE, UpdatePolicy
 
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 CODE = {"spellcheck": "false", "style": "font-family: ui-monospace, monospace"}

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from punctual.conf import cascade_layer, read_once, remember
-from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery
+from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery, Update
 from punctual.jobs.config.keys import KEYS, TASK_KEYS, Json, normalize, read_setting
 from punctual.jobs.config.policy import policy_layer
 from punctual.jobs.config.retry import Retry
@@ -39,6 +39,7 @@ class Config:
     queue: str = "default"
     bundle: bool = True
     spread: str | None = None
+    update_policy: Update = Update.IMMEDIATE
     retention: timedelta | None = None
     secret_args: tuple[str, ...] = ()
     on_start: tuple[str, ...] = ()

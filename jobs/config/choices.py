@@ -20,6 +20,14 @@ class Overlap(StrEnum):
     QUEUE_LATEST = "queue_latest"
 
 
+class Update(StrEnum):
+    """What happens to occurrences that are already planned when the definition of their job changes."""
+
+    IMMEDIATE = "immediate"  # every planned occurrence follows the new definition
+    GRACEFUL = "graceful"  # the earliest pending one still runs with the old definition
+    WINDOWED = "windowed"  # only those within the horizon follow the new definition
+
+
 class FailureStrategy(StrEnum):
     """What happens to the other tasks of an occurrence when one fails for good."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from punctual.jobs.config.bounded_duration import duration, format_duration
-from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery
+from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery, Update
 from punctual.jobs.config.retry import Retry
 from punctual.jobs.errors import DefinitionError
 from punctual.schedules import ScheduleError, krontab
@@ -140,6 +140,7 @@ KEYS: Mapping[str, Key] = {
     "queue": Key(_name),
     "bundle": Key(_flag),
     "spread": Key(partial(_optional, _spread)),
+    "update_policy": Key(partial(_choice, Update), str),
     "retention": Key(partial(_optional, duration), _dump_optional),
     "secret_args": Key(_names, list),
     "on_start": Key(_hooks, list),

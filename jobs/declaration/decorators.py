@@ -48,6 +48,7 @@ class JobOptions(TaskOptions, total=False):
     pool: str
     priority: int
     spread: str
+    update_policy: str
     retention: Duration
     secret_args: Collection[str]
     on_start: Sequence[str]

@@ -36,7 +36,7 @@ def sync(now: datetime, *, author: str = "code", registry: Registry = global_reg
             raise DefinitionError("tasks", [], "a job needs at least one task", owner=job.name)
     declared = [job.definition for job in jobs]
     with transaction.atomic():
-        stored = store(declared, Change(Origin.CODE, author, now, reason="declared in code"))
+        stored = store(declared, Change(Origin.CODE, author, now, "declared in code", policy=None))
         undeclared = (
             _undeclared({job_id(item.name) for item in declared}) if registry.discovery.complete else ()
         )

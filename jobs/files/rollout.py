@@ -77,7 +77,7 @@ def plan(entries: Sequence[Entry], *, now: datetime, prune: bool = False) -> Pla
     return Plan(tuple(new), tuple(changed), tuple(sorted(preserved)), tuple(removed), tuple(refused))
 
 
-def previews(planned: Plan, *, policy: UpdatePolicy, now: datetime) -> Iterator[PendingDiff]:
+def previews(planned: Plan, *, policy: UpdatePolicy | None, now: datetime) -> Iterator[PendingDiff]:
     """Show what happens to planned occurrences, for every job that changes or is removed."""
     removed = (as_removed(definition_of(job, ())) for job in planned.removed)
     definitions = [*(job.after for job in planned.changed), *removed]

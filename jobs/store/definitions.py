@@ -34,7 +34,7 @@ class Change:
     author: str
     now: datetime
     reason: str = ""
-    policy: UpdatePolicy = IMMEDIATE
+    policy: UpdatePolicy | None = IMMEDIATE  # None: as the setting `update_policy` of each job says
     permissions: Collection[str] = ()
 
 

@@ -2,15 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
+from punctual.jobs.config.choices import Update
 from punctual.jobs.errors import DefinitionError
-
-
-class Update(StrEnum):
-    IMMEDIATE = "immediate"  # every planned occurrence follows the new definition
-    GRACEFUL = "graceful"  # the earliest pending one still runs with the old definition
-    WINDOWED = "windowed"  # only those within the horizon follow the new definition
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from datetime import datetime
 from uuid import UUID
 
 from punctual.jobs.config.cascade import job_config
+from punctual.jobs.config.choices import Update
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import job_id, occurrence_id
 from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job
-from punctual.jobs.store.update_policy import PendingDiff, Update, UpdatePolicy
+from punctual.jobs.store.update_policy import IMMEDIATE, PendingDiff, UpdatePolicy
 from punctual.occurrences.engines.contract import Row
 from punctual.occurrences.models import Cause, Cursor, Occurrence
 from punctual.occurrences.planning.materialize import write_cursors
@@ -29,7 +30,7 @@ from punctual.occurrences.planning.moved_starts import (
     still_named,
 )
 from punctual.occurrences.planning.new_rows import create_missing, is_plannable, planned_row
-from punctual.occurrences.planning.replan_decision import Replan, decide_replan
+from punctual.occurrences.planning.replan_decision import Replan, decide_delay, decide_replan
 from punctual.occurrences.states import OccurrenceState
 from punctual.schedules import FixedDelay, Schedule, ScheduleError
 
@@ -37,12 +38,16 @@ Pending = dict[UUID, list[datetime]]
 Moved = Mapping[UUID, Starts]
 
 
-def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> dict[UUID, datetime]:
-    """Call inside the transaction of the edit; returns the old instants that new schedules wait for."""
+def replan(jobs: Collection[UUID], *, policy: UpdatePolicy | None, now: datetime) -> dict[UUID, datetime]:
+    """Call inside the transaction of the edit; returns the old instants that new schedules wait for.
+
+    Without a policy each job's own setting decides.
+    """
     rows = Cursor.objects.filter(job__in=jobs).select_related("job").order_by("job_id")
     cursors = list(rows.select_for_update(of=("self",), no_key=True))
     pending, moved = _pending(jobs, now), _moved(jobs, now)
-    plans = {cursor: _decide(cursor.job, pending, moved, policy, now) for cursor in cursors}
+    policies = {cursor.job_id: policy or _own_policy(cursor.job) for cursor in cursors}
+    plans = {cursor: _decide(cursor.job, pending, moved, policies[cursor.job_id], now) for cursor in cursors}
     _delete_forgotten(plans)
     create_missing(row for cursor, plan in plans.items() for row in _new_rows(cursor.job, plan, moved, now))
     for cursor, plan in plans.items():
@@ -51,18 +56,29 @@ def replan(jobs: Collection[UUID], *, policy: UpdatePolicy, now: datetime) -> di
         cursor.planned_until, cursor.plan_at, cursor.problem = plan.planned_until, plan.plan_at, ""
         cursor.settled_until = max(cursor.settled_until, min(now, plan.planned_until))
     write_cursors(cursors)
-    graceful = policy.kind is Update.GRACEFUL
-    return {cursor.job_id: plan.keep[0] for cursor, plan in plans.items() if graceful and plan.keep}
+    graceful = {id_ for id_, own in policies.items() if own.kind is Update.GRACEFUL}
+    kept = ((cursor.job_id, plan.keep[:1]) for cursor, plan in plans.items() if cursor.job_id in graceful)
+    return {id_: instant for id_, first in kept for instant in first}
 
 
-def preview(definitions: Sequence[Definition], *, policy: UpdatePolicy, now: datetime) -> list[PendingDiff]:
+def _own_policy(job: Job) -> UpdatePolicy:
+    try:
+        return UpdatePolicy(job_config(job).update_policy)
+    except PunctualError:  # an unusable configuration; the next tick records what is wrong with it
+        return IMMEDIATE
+
+
+def preview(
+    definitions: Sequence[Definition], *, policy: UpdatePolicy | None, now: datetime
+) -> list[PendingDiff]:
     """What `replan` would do, without writing."""
     ids = [job_id(item.name) for item in definitions]
     known = {row.id: row for row in Job.objects.filter(id__in=ids)}
     pending, moved = _pending(ids, now), _moved(ids, now)
     diffs = []
     for id_, item in zip(ids, definitions, strict=True):
-        plan = _decide(_unsaved_job(item, known.get(id_), now), pending, moved, policy, now)
+        job = _unsaved_job(item, known.get(id_), now)
+        plan = _decide(job, pending, moved, policy or _own_policy(job), now)
         diffs.append(PendingDiff(item.name, plan.added, plan.removed, plan.kept))
     return diffs
 
@@ -91,7 +107,7 @@ def _decide(job: Job, pending: Pending, moved: Moved, policy: UpdatePolicy, now:
             # The next instant depends on when the last occurrence ended: the next tick looks for that. One
             # that an operator has moved counts as the last, until it has run.
             ahead = [instant for instant in ahead if instant not in starts]
-            return replace(decide_replan(None, ahead, policy=policy, now=now), plan_at=now)
+            return decide_delay(ahead, policy=policy, now=now)
         plan = decide_replan(schedule, ahead, policy=policy, now=now)
         if schedule is None or not starts:
             return plan

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.jobs.config.choices import Update
+from punctual.jobs.store.update_policy import UpdatePolicy
 from punctual.occurrences.planning.instants import plan
 from punctual.schedules import Schedule
 
@@ -46,6 +47,20 @@ def decide_replan(
             return _plan_within(schedule, ahead, horizon=now + policy.horizon, now=now)
         case _:
             return _plan_from(schedule, start=now, now=now, keep=[], forget=ahead)
+
+
+def decide_delay(pending: Sequence[datetime], *, policy: UpdatePolicy, now: datetime) -> Replan:
+    """For a fixed delay: what is kept ends first, then planning continues from its end."""
+    ahead = sorted(pending)
+    match policy.kind:
+        case Update.GRACEFUL:
+            keep = ahead[:1]
+        case Update.WINDOWED:
+            keep = [instant for instant in ahead if instant > now + policy.horizon]
+        case _:
+            keep = []
+    forget = tuple(instant for instant in ahead if instant not in keep)
+    return Replan(forget, tuple(keep), (), planned_until=now, plan_at=now)
 
 
 def _plan_from(

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from punctual.commands.verb import Options
+from punctual.jobs.config.choices import Update
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import Origin
 from punctual.jobs.store.definitions import Change
-from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.jobs.store.update_policy import UpdatePolicy
 from punctual.operations.permissions import SEND_MESSAGES
 from punctual.recovery.requester import Requester
 

@@ -76,7 +76,7 @@ def apply_file(options: Options) -> Answer:
     return Answer([vars(applied)], counts_text, single=True)
 
 
-def preview(planned: rollout.Plan, policy: UpdatePolicy, now: datetime) -> Row:
+def preview(planned: rollout.Plan, policy: UpdatePolicy | None, now: datetime) -> Row:
     diffs = {diff.job: diff for diff in rollout.previews(planned, policy=policy, now=now)}
     return {
         "new": sorted(item.name for item in planned.new),

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from punctual import Context, Job, StaleVersionError, schedules
 from punctual.jobs import control
+from punctual.jobs.config.choices import Update
 from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.definition.document import Definition, TaskDefinition
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.ledger_interface import connected_ledger
 from punctual.jobs.models import JobVersion, Origin, Task
 from punctual.jobs.store.definitions import Change, store
-from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.jobs.store.update_policy import UpdatePolicy
 from punctual.occurrences.models import Occurrence
 from tests.harness import Harness
 

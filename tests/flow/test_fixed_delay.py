@@ -50,6 +50,35 @@ def test_the_next_run_counts_from_the_end_of_the_previous_one(harness: Harness) 
     assert following.run_at == ended + 5 * MINUTE
 
 
+@pytest.mark.req("JOB-6")
+def test_a_graceful_edit_keeps_the_planned_run_and_counts_from_its_end(harness: Harness) -> None:
+    job = declare(harness, minutes=1)
+    (kept,) = pending(harness)
+    harness.pass_time(minutes=1)
+    job.schedule, job.config = "delay:30m", {"update_policy": "graceful"}
+    harness.sync()
+    harness.tick()
+    assert [row.id for row in pending(harness)] == [kept.id]
+    harness.now = kept.scheduled_for
+    harness.live(minutes=2)
+    (following,) = pending(harness)
+    kept.refresh_from_db()
+    assert (kept.state, kept.job_version, following.job_version) == ("completed", 1, 2)
+    assert kept.finished_at is not None
+    assert following.run_at == kept.finished_at + 30 * MINUTE
+
+
+@pytest.mark.req("JOB-6")
+def test_an_immediate_edit_replaces_the_planned_run(harness: Harness) -> None:
+    job = declare(harness)
+    (old,) = pending(harness)
+    job.schedule = "delay:30m"
+    harness.sync()
+    harness.tick()
+    (new,) = pending(harness)
+    assert (new.job_version, new.run_at - old.run_at) == (2, 25 * MINUTE)
+
+
 def test_after_downtime_one_run_is_owed_and_not_a_hundred(harness: Harness) -> None:
     declare(harness)
     harness.pass_time(minutes=1000)

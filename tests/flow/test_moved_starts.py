@@ -8,12 +8,13 @@ import pytest
 
 from punctual import Context
 from punctual.jobs import control
+from punctual.jobs.config.choices import Update
 from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.definition.document import Definition, TaskDefinition
 from punctual.jobs.ledger_interface import connected_ledger
 from punctual.jobs.models import Job, Origin
 from punctual.jobs.store.definitions import Change, store
-from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.jobs.store.update_policy import UpdatePolicy
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.operator import reschedule
 from punctual.recovery.verification.verify import verify

@@ -1,21 +1,22 @@
 """An occurrence runs the tasks, functions, policies, metadata and args of the version it was planned with."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from punctual import Context
+from punctual import Context, Job
 from punctual.jobs.config.cascade import merge_layers, platform
+from punctual.jobs.config.choices import Update
 from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.control import get_job
 from punctual.jobs.declaration.registry import Registry, TaskFunction
 from punctual.jobs.definition.document import Definition, TaskDefinition
 from punctual.jobs.models import JobVersion, Origin, Task
 from punctual.jobs.store.definitions import Change, remove, store
-from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.jobs.store.update_policy import UpdatePolicy
 from punctual.occurrences.models import Occurrence, TaskRun
 from punctual.occurrences.operator import trigger
 from tests.harness import Harness
@@ -208,6 +209,45 @@ def test_a_function_that_code_no_longer_registers_is_unresolved_and_no_other_is_
     report: Any = row.report
     assert "no code registers the function 'one.extract'" in report["tasks"][0]["error"]
     assert {call[2] for call in calls if call[0] == row.display_id} == {"one.load"}, "it continues"
+
+
+@pytest.mark.req("JOB-10")
+@pytest.mark.parametrize(
+    ("setting", "kept"),
+    [({}, False), ({"update_policy": "graceful"}, True), ({"update_policy": "windowed"}, False)],
+)
+def test_sync_updates_planned_occurrences_as_the_declaration_says(
+    harness: Harness, declared: Registry, setting: dict[str, Any], *, kept: bool
+) -> None:
+    def first(ctx: Context) -> None: ...
+    def second(ctx: Context) -> None: ...
+
+    Job("declared", "0 13 * * *").task(first)
+    harness.sync()
+    harness.tick()
+    declared.remove_job("declared")
+    Job("declared", "30 13 * * *", **setting).task(second)
+    harness.sync()
+    for minute in (0, 30):
+        harness.now = datetime(2026, 1, 5, 13, minute, tzinfo=UTC)
+        harness.tick()
+        harness.work()
+    functions = [run.task.name for run in harness.runs("declared")]
+    assert functions == (["first", "second"] if kept else ["second"])
+
+
+def test_the_platform_can_set_the_policy_of_sync(harness: Harness, declared: Registry, settings: Any) -> None:
+    def first(ctx: Context) -> None: ...
+
+    settings.PUNCTUAL = {"update_policy": "graceful"}
+    Job("declared", "0 13 * * *").task(first)
+    harness.sync()
+    harness.tick()
+    (kept,) = harness.occurrences("declared")
+    declared.remove_job("declared")
+    Job("declared", "30 13 * * *").task(first)
+    harness.sync()
+    assert harness.occurrences("declared") == [kept]
 
 
 def test_a_removed_job_finishes_what_has_started_with_its_version(harness: Harness) -> None:

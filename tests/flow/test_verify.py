@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from punctual import Context, Job
 from punctual.jobs import control
+from punctual.jobs.config.choices import Update
 from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.definition.document import Definition, TaskDefinition
 from punctual.jobs.ledger_interface import connected_ledger
 from punctual.jobs.models import Job as JobRow
 from punctual.jobs.models import Origin
 from punctual.jobs.store.definitions import Change, store
-from punctual.jobs.store.update_policy import Update, UpdatePolicy
+from punctual.jobs.store.update_policy import UpdatePolicy
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.states import Reason

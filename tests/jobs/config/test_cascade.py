@@ -34,6 +34,7 @@ OVERRIDES: dict[str, tuple[Any, Any]] = {
     "priority": (-5, -5),
     "queue": ("slow", "slow"),
     "spread": ("@win(after,1h)", "@win(after,1h)"),
+    "update_policy": ("graceful", "graceful"),
     "retention": ("30d", "30d"),
     "secret_args": (("token", "pin", "pin"), ["pin", "token"]),
     "on_start": (("app.second", "app.first", "app.second"), ["app.second", "app.first"]),
