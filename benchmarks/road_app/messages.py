@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from queue import Empty
 from typing import Any
 
@@ -46,10 +47,13 @@ def received() -> Iterator[list[Any]]:
 def deliver(*args: Any) -> None:
     """Run the body of the task `punctual.run` with the arguments of a message, as a worker's process does."""
     from celery import current_app
+    from celery.exceptions import Retry
 
     task: Any = current_app.tasks[RUN]
     task.push_request(called_directly=False, hostname="road")
     try:
-        task.run(*args)
+        # What the body raises for a failed run is for Celery; the result is in the ledger.
+        with suppress(Retry):
+            task.run(*args)
     finally:
         task.pop_request()
