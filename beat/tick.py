@@ -18,6 +18,7 @@ from punctual.jobs.database_errors import leave_out, unless_locked
 from punctual.occurrences.admission.firing import BATCH, Fired, fire_due
 from punctual.occurrences.models import Cursor, Occurrence, TaskRun
 from punctual.occurrences.planning.materialize import Planned, plan_due
+from punctual.occurrences.planning.pauses import end_pauses
 from punctual.occurrences.states import OccurrenceState, RunState
 from punctual.recovery.catchup import BATCH as CATCH_UP_BATCH
 from punctual.recovery.catchup import CaughtUp, catch_up
@@ -152,6 +153,8 @@ def _run_round(now: datetime, batch: int, clock: Clock, *, first: bool, careful:
         if not late:
             # Every job has its next occurrence as a row: fire those first and plan the following ones.
             planned = plan_due(now, limit=batch, seen=fired.jobs)
+        if planned.pauses_over:
+            end_pauses(planned.pauses_over, now=now)  # the next round plans their jobs
     except OperationalError as error:
         leave_out("plan", error)
     full = fired.more and fired.handled >= batch

@@ -10,11 +10,12 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, OperationalError
 
 from punctual.jobs.clock import database_now
+from punctual.jobs.config.choices import Backlog
 from punctual.jobs.errors import DatabaseAwayError, DefinitionError, PunctualError, UnknownJobError
-from punctual.jobs.job_schedule import upcoming
+from punctual.jobs.job_schedule import is_within_bounds, schedule_of, upcoming
 from punctual.jobs.ledger_interface import connected_ledger
 from punctual.jobs.models import Job, Origin
 from punctual.jobs.store.definitions import Change, store
@@ -38,7 +39,7 @@ def scheduling_call(function: Call) -> Call:
 
 
 MAX_REASON = 500  # the columns of a version and of a pause
-BACKLOGS = ("none", "last", "all", "compressed")
+BACKLOGS = tuple(Backlog)
 
 
 @scheduling_call
@@ -105,33 +106,39 @@ def _switch(name: str, author: str, reason: str, *, enabled: bool) -> bool:
 
 
 @scheduling_call
-def pause(name: str, *, reason: str = "") -> bool:
-    """Pause a job: its instants are recorded as skipped. False if it was paused."""
+def pause(name: str, *, reason: str = "", until: datetime | None = None, backlog: str = "none") -> bool:
+    """Pause a job: its instants are recorded as skipped. False if it was paused.
+
+    With `until`, a beat resumes the job then, with this `backlog`; without it, `resume` does.
+    """
     if len(reason) > MAX_REASON:
         expected = f"expected at most {MAX_REASON} characters, not {len(reason):,}"
         raise DefinitionError("reason", reason[:20], expected, owner=name)
-    rows = Job.objects.filter(pk=get_job(name).pk, paused_at=None)
-    return rows.update(paused_at=database_now(), pause_reason=reason) == 1
+    if until is not None and until.tzinfo is None:
+        raise DefinitionError("until", until, "expected an instant with a time zone", owner=name)
+    choice = _backlog(backlog, name)
+    job = get_job(name)
+    return connected_ledger().pause(job.pk, clock=database_now, reason=reason, until=until, backlog=choice)
 
 
 @scheduling_call
 def resume(name: str, *, backlog: str = "none") -> bool:
     """Run a paused job again from its next instant on. False if it was not paused.
 
-    `backlog` decides about the instants that were skipped: run `none` of them, the `last`,
-    `all`, or one `compressed` run that covers them all.
+    Every instant up to now is recorded as skipped first, whether or not a beat ran during the pause. Then
+    `backlog` decides what runs of them: `none`, the `last`, `all` in their order, or one `compressed` run
+    that covers them all.
     """
-    if backlog not in BACKLOGS:
-        raise DefinitionError("backlog", backlog, f"expected one of {', '.join(BACKLOGS)}", owner=name)
-    _refuse_suspended(get_job(name))
-    with transaction.atomic():
-        job = Job.objects.select_for_update(no_key=True).get(pk=get_job(name).pk)
-        if job.paused_at is None:
-            return False
-        Job.objects.filter(pk=job.pk).update(paused_at=None, pause_reason="")
-        if backlog != "none":
-            connected_ledger().run_skipped(job, choice=backlog, since=job.paused_at, now=database_now())
-    return True
+    choice = _backlog(backlog, name)
+    job = get_job(name)
+    _refuse_suspended(job)
+    return connected_ledger().resume(job.pk, backlog=choice, clock=database_now)
+
+
+def _backlog(choice: str, name: str) -> Backlog:
+    if choice not in BACKLOGS:
+        raise DefinitionError("backlog", choice, f"expected one of {', '.join(BACKLOGS)}", owner=name)
+    return Backlog(choice)
 
 
 def _refuse_suspended(job: Job) -> None:
@@ -160,20 +167,28 @@ def next_run(name: str) -> datetime | None:
 
 
 def is_active(name: str) -> bool:
-    """Whether the schedule has another instant."""
-    return bool(upcoming(get_job(name), database_now(), 1))
+    """Whether the time is inside the schedule's start and end."""
+    return is_within_bounds(schedule_of(get_job(name)), database_now())
 
 
 def is_paused(name: str) -> bool:
-    """Whether the job is paused, by an operator or by its schedule's `@policy(suspend=true)`."""
-    job = get_job(name)
-    return job.paused or job.suspended
+    """Whether the job is paused, by an operator or by its schedule's `@policy(suspend=true)`.
+
+    A pause with an end is over when that has come.
+    """
+    return _is_held(get_job(name), database_now())
 
 
 def is_enabled(name: str) -> bool:
-    """Whether the job is enabled, registered and not paused."""
-    job = get_job(name)
-    return job.enabled and not job.paused and not job.suspended and not job.removed
+    """Whether the job is active, switched on, registered and not paused."""
+    job, now = get_job(name), database_now()
+    held = job.removed or not job.enabled or _is_held(job, now)
+    return not held and is_within_bounds(schedule_of(job), now)
+
+
+def _is_held(job: Job, now: datetime) -> bool:
+    paused = job.paused and (job.paused_until is None or now < job.paused_until)
+    return paused or job.suspended
 
 
 def is_running(name: str) -> bool:

@@ -46,6 +46,18 @@ BEGIN
   IF FOUND THEN PERFORM pg_notify('{channel}', ''); END IF;
   RETURN NULL;
 END $$;
+CREATE OR REPLACE FUNCTION punctual_job_paused() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF OLD.paused_at IS NOT NULL AND OLD.paused_at IS DISTINCT FROM NEW.paused_at THEN
+    INSERT INTO punctual_pause (job_id, began_at, ended_at, reason, backlog)
+    VALUES (NEW.id, OLD.paused_at, GREATEST(OLD.paused_at, clock_timestamp()), OLD.pause_reason, 'none')
+    ON CONFLICT (job_id, began_at) DO NOTHING;
+  END IF;
+  IF OLD.paused_until IS DISTINCT FROM NEW.paused_until THEN
+    UPDATE punctual_cursor SET plan_at = '{epoch}+00' WHERE job_id = NEW.id;
+  END IF;
+  RETURN NULL;
+END $$;
 CREATE OR REPLACE FUNCTION punctual_called() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_notify('{channel}', '');
@@ -55,6 +67,8 @@ CREATE OR REPLACE TRIGGER punctual_job_stamped BEFORE UPDATE ON punctual_job
   FOR EACH ROW WHEN ({changed}) EXECUTE FUNCTION punctual_job_stamped();
 CREATE OR REPLACE TRIGGER punctual_job_edited AFTER UPDATE ON punctual_job
   FOR EACH ROW WHEN ({changed}) EXECUTE FUNCTION punctual_job_edited();
+CREATE OR REPLACE TRIGGER punctual_job_paused AFTER UPDATE ON punctual_job
+  FOR EACH ROW WHEN ({paused}) EXECUTE FUNCTION punctual_job_paused();
 CREATE OR REPLACE TRIGGER punctual_job_added AFTER INSERT ON punctual_job
   FOR EACH ROW EXECUTE FUNCTION punctual_job_edited();
 CREATE OR REPLACE TRIGGER punctual_task_edited AFTER UPDATE ON punctual_task
@@ -72,6 +86,8 @@ SQLITE = (
     "DROP TRIGGER IF EXISTS punctual_task_edited",
     "DROP TRIGGER IF EXISTS punctual_task_added",
     "DROP TRIGGER IF EXISTS punctual_task_deleted",
+    "DROP TRIGGER IF EXISTS punctual_job_resumed",
+    "DROP TRIGGER IF EXISTS punctual_job_pause_end_changed",
     """
     CREATE TRIGGER punctual_job_edited AFTER UPDATE ON punctual_job WHEN {changed}
     BEGIN
@@ -81,6 +97,22 @@ SQLITE = (
       UPDATE punctual_job SET anchored_at = updated_at WHERE id = NEW.id
         AND (NEW.schedule <> OLD.schedule OR (OLD.removed_at IS NOT NULL AND NEW.removed_at IS NULL));
       UPDATE punctual_cursor SET planned_until = NULL, plan_at = '{epoch}' WHERE job_id = NEW.id;
+    END
+    """,
+    """
+    CREATE TRIGGER punctual_job_resumed AFTER UPDATE ON punctual_job
+    WHEN OLD.paused_at IS NOT NULL AND OLD.paused_at IS NOT NEW.paused_at
+    BEGIN
+      INSERT OR IGNORE INTO punctual_pause (job_id, began_at, ended_at, reason, backlog)
+      VALUES (NEW.id, OLD.paused_at, MAX(OLD.paused_at, strftime('%Y-%m-%d %H:%M:%f', 'now')),
+        OLD.pause_reason, 'none');
+    END
+    """,
+    """
+    CREATE TRIGGER punctual_job_pause_end_changed AFTER UPDATE ON punctual_job
+    WHEN OLD.paused_until IS NOT NEW.paused_until
+    BEGIN
+      UPDATE punctual_cursor SET plan_at = '{epoch}' WHERE job_id = NEW.id;
     END
     """,
     """
@@ -132,6 +164,8 @@ COLUMNS = ("schedule", "config", "enabled", "removed_at")
 # The columns of a version: planning writes the version that an edit by raw SQL left out (JOB-5).
 JOB_COLUMNS = (*COLUMNS, "metadata")
 TASK_COLUMNS = ("name", "function", "position", "config", "retired_at")
+# A change of these ends a pause, or makes the job due: a beat that plans a job also ends its pause.
+PAUSE_COLUMNS = ("paused_at", "paused_until")
 
 
 def is_postgresql(connection: Any) -> bool:
@@ -159,7 +193,8 @@ def install_triggers(*, using: str = "default", **_kwargs: Any) -> None:
     """Receiver of post_migrate; safe to repeat."""
     connection = connections[using]
     tables = connection.introspection.table_names()
-    if not {"punctual_job", "punctual_task", "punctual_cursor", "punctual_occurrence"} <= set(tables):
+    needed = {"job", "task", "pause", "cursor", "occurrence"}
+    if not {f"punctual_{name}" for name in needed} <= set(tables):
         return
     with connection.cursor() as cursor:
         for statement in _trigger_statements(postgresql=is_postgresql(connection)):
@@ -168,11 +203,11 @@ def install_triggers(*, using: str = "default", **_kwargs: Any) -> None:
 
 def _trigger_statements(*, postgresql: bool) -> list[str]:
     differs = "IS DISTINCT FROM" if postgresql else "IS NOT"
-    planned, changed, task_changed = (
+    planned, changed, task_changed, paused = (
         " OR ".join(f"OLD.{column} {differs} NEW.{column}" for column in columns)
-        for columns in (COLUMNS, JOB_COLUMNS, TASK_COLUMNS)
+        for columns in (COLUMNS, JOB_COLUMNS, TASK_COLUMNS, PAUSE_COLUMNS)
     )
-    values = {"planned": planned, "changed": changed, "task_changed": task_changed}
+    values = {"planned": planned, "changed": changed, "task_changed": task_changed, "paused": paused}
     templates = (POSTGRESQL,) if postgresql else SQLITE
     return [template.format(epoch=EPOCH, channel=CHANNEL, **values) for template in templates]
 

@@ -21,6 +21,7 @@ class Event(StrEnum):
         "A job's schedule or settings are invalid; it is not planned.",
     )
     JOB_OVER = "job.over", WARNING, "A new or changed schedule has no further instant; the job never runs."
+    JOB_RESUMED = "job.resumed", INFO, "The pause of a job had an end; a beat has resumed the job."
     OCCURRENCE_MISSED = "occurrence.missed", WARNING, "Instants passed without a beat and will not run."
     OCCURRENCE_RECOVERED = "occurrence.recovered", INFO, "Instants passed without a beat and run now."
     OCCURRENCE_FINISHED = "occurrence.finished", INFO, "An occurrence has finished."

@@ -12,7 +12,7 @@ from punctual.jobs.models import Job
 from punctual.schedules.wall_clock.zones import Zone
 
 DEFAULT_FIRES = 10
-SECOND = timedelta(seconds=1)
+SECOND, MICROSECOND = timedelta(seconds=1), timedelta(microseconds=1)
 PREFIXED = ":"  # only a text with a colon can have the prefix of a kind
 RELATIVE = "@"  # only a text with this sign can depend on the job
 
@@ -78,6 +78,16 @@ def schedule_summary(job: Job, after: datetime, count: int = DEFAULT_FIRES) -> S
 def schedule_warnings(job: Job, after: datetime) -> list[str]:
     """List what is valid in the schedule and probably not intended."""
     return [finding.message for finding in schedules.lint(schedule_of(job), reference=after)]
+
+
+def is_within_bounds(schedule: schedules.Schedule, now: datetime) -> bool:
+    """Whether `now` lies between the schedule's start and end; without an end, until its last instant."""
+    first = getattr(schedules.unbounded(schedule), "start", None)  # an ISO 8601 interval has its own
+    if not schedules.is_within(schedule, now) or (first is not None and now < first):
+        return False
+    options = getattr(schedule, "options", schedules.Options())
+    has_end = (getattr(schedule, "end", None) or options.until) is not None
+    return has_end or schedule.next_after(now - MICROSECOND) is not None
 
 
 def make_absolute(text: str, *, timezone: str | None, now: datetime) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from punctual.jobs.clock import Clock
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.models import Job
@@ -42,7 +43,11 @@ class Ledger(Protocol):
         self, definitions: Sequence[Definition], *, policy: UpdatePolicy | None, now: datetime
     ) -> list[PendingDiff]: ...
 
-    def run_skipped(self, job: Job, *, choice: str, since: datetime, now: datetime) -> int: ...
+    def pause(
+        self, job_id: UUID, *, clock: Clock, reason: str, until: datetime | None, backlog: str
+    ) -> bool: ...
+
+    def resume(self, job_id: UUID, *, backlog: str, clock: Clock) -> bool: ...
 
     def is_running(self, job: Job) -> bool: ...
 

@@ -42,6 +42,16 @@ class Job(models.Model):
     enabled = models.BooleanField(default=True)
     paused_at = models.DateTimeField(null=True, blank=True)
     pause_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
+    paused_until = models.DateTimeField(
+        null=True, blank=True, help_text="A beat resumes the job then; null: an operator does."
+    )
+    pause_backlog = models.CharField(
+        max_length=10,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Which skipped instants run when a beat resumes the job.",
+    )
     removed_at = models.DateTimeField(
         null=True, blank=True, help_text="When its declaration was removed; the row stays for its history."
     )
@@ -92,6 +102,31 @@ class Job(models.Model):
     @property
     def removed(self) -> bool:
         return self.removed_at is not None
+
+
+class Pause(models.Model):
+    """A pause that is over; the current one is in the row of its job.
+
+    A database trigger inserts the row when raw SQL has ended the pause.
+    """
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="pauses", db_index=False)
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+    reason = models.CharField(max_length=500, blank=True, default="")
+    backlog = models.CharField(max_length=10, help_text="Which skipped instants ran when it ended.")
+
+    class Meta:
+        ordering = ["job", "began_at"]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "began_at"], name="one_pause_per_beginning"),
+            models.CheckConstraint(
+                condition=Q(ended_at__gte=models.F("began_at")), name="pause_ends_after_it_begins"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.began_at:%Y-%m-%d %H:%M:%S} to {self.ended_at:%Y-%m-%d %H:%M:%S}"
 
 
 class TaskQuerySet(models.QuerySet["Task"]):

@@ -53,7 +53,8 @@ class Parameter:
 
     `default` computes the value an operator starts with. A `pinned` parameter is not shown: it is computed
     with the preview and returned with the confirmation, so that the action does what the preview counted. A
-    parameter with `in_preview=False` does not change the preview and is chosen with the confirmation.
+    parameter with `in_preview=False` does not change the preview and is chosen with the confirmation. An
+    instant that is `optional` may be left out; then it is None.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Parameter:
     ends_range: bool = False
     pinned: bool = False
     in_preview: bool = True
+    optional: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,32 @@ the versions of `stop`, `start` and `remove` name their author.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.db import transaction
 from django.utils.text import Truncator
 
 from punctual.jobs import control
+from punctual.jobs.config.choices import Backlog
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.ids import format_id
 from punctual.jobs.models import Job, Origin
 from punctual.occurrences.models import Occurrence
-from punctual.occurrences.planning.paused_instants import MAX_REPEATED
-from punctual.occurrences.states import OccurrenceState, Reason
-from punctual.operations.action import Action, Call, Fact, Parameter, ParameterKind, Preview, Result, Scope
+from punctual.occurrences.planning.paused_instants import Backlogged, preview_backlog
+from punctual.occurrences.states import OccurrenceState
+from punctual.operations.action import (
+    Action,
+    Call,
+    Fact,
+    Parameter,
+    ParameterKind,
+    Preview,
+    Result,
+    Scope,
+    Table,
+    at_least,
+)
 from punctual.operations.job_requests import carry_out
 from punctual.operations.models import AuditedAction
 from punctual.operations.permissions import DELETE_JOB, Permission
@@ -38,6 +50,16 @@ BACKLOG = Parameter(
     },
     in_preview=False,
 )
+
+UNTIL = Parameter(
+    "until",
+    "until",
+    ParameterKind.INSTANT,
+    default=lambda _now: None,
+    in_preview=False,
+    optional=True,
+)
+LATER_BACKLOG = replace(BACKLOG, label="If it has an end: what shall run of the instants skipped until then?")
 
 JobCall = Call[Sequence[Job]]
 
@@ -64,13 +86,18 @@ def _run(job: Job, call: JobCall, requester: Requester) -> Switched:
     return Switched(f"“{job.name}” runs now.", f"Run now: {display_id}", occurrence=occurrence)
 
 
-def _pause(job: Job, _call: JobCall, requester: Requester) -> Switched:
+def _pause(job: Job, call: JobCall, requester: Requester) -> Switched:
+    until, backlog = call.values.get("until"), call.values.get("backlog", "none")
+
     def change() -> bool:
-        return control.pause(job.name, reason=requester.reason)
+        return control.pause(job.name, reason=requester.reason, until=until, backlog=backlog)
 
     if not carry_out(AuditedAction.PAUSE, job.name, requester, change):
         return Switched(f"“{job.name}” was paused already.")
-    return Switched(f"“{job.name}” is paused; its instants are recorded as skipped.", "Paused")
+    if until is None:
+        return Switched(f"“{job.name}” is paused; its instants are recorded as skipped.", "Paused")
+    end = f"until {until.isoformat(' ', 'seconds')}, backlog: {backlog}"
+    return Switched(f"“{job.name}” is paused {end}; its instants are recorded as skipped.", f"Paused {end}")
 
 
 def _resume(job: Job, call: JobCall, requester: Requester) -> Switched:
@@ -157,20 +184,34 @@ def preview_each(available: Callable[[Job], bool], unavailable: str) -> Callable
 
 
 def preview_resume(call: JobCall) -> Preview:
-    """Count the skipped instants too, where there is one job to choose a backlog for."""
+    """Count what each choice would run too, where there is one job to choose a backlog for."""
     preview = preview_each(_is_paused, NOT_PAUSED)(call)
     if len(call.target) != 1 or not call.target[0].paused:
         return preview
     job = call.target[0]
-    skipped = Occurrence.objects.filter(
-        job=job, state=OccurrenceState.SKIPPED, reason=Reason.PAUSED, finished_at__gte=job.paused_at
-    )
-    facts = [
-        *preview.facts,
-        ("paused since", job.paused_at),
-        ("instants skipped since then", skipped[:MAX_REPEATED].count()),
-    ]
-    return Preview(preview.count, facts, preview.unit)
+    backlog = preview_backlog(job, call.now)
+    facts: list[Fact] = [*preview.facts, ("paused since", job.paused_at)]
+    facts += [("paused until", job.paused_until)] if job.paused_until else []
+    facts += [("instants of the pause", at_least(backlog.instants, more=backlog.more))]
+    facts += [("from", backlog.first), ("to", backlog.last)] if backlog.instants else []
+    return Preview(preview.count, facts, preview.unit, tables=[choices_table(backlog)])
+
+
+def choices_table(backlog: Backlogged) -> Table:
+    """What each choice would run, and what stays skipped."""
+    rows = [(str(choice), backlog.runs(choice), _consequence(choice, backlog)) for choice in Backlog]
+    return Table("What each choice would do", ("backlog", "runs", "what happens"), rows)
+
+
+def _consequence(choice: Backlog, backlog: Backlogged) -> str:
+    count = at_least(backlog.instants, more=backlog.more)
+    if not backlog.instants:
+        return "nothing was skipped"
+    if choice is Backlog.COMPRESSED:
+        return f"one run that covers {count}"
+    if choice is Backlog.ALL:
+        return f"the newest {backlog.runs(choice):,} of {count} run in their order"
+    return "all stay skipped" if choice is Backlog.NONE else f"the last one runs, of {count}"
 
 
 def preview_remove(call: JobCall) -> Preview:
@@ -256,7 +297,7 @@ PAUSE = _job_action(
     AuditedAction.PAUSE, "Pause", "Instants are recorded as skipped until the job is resumed.",
     _pause, "paused",
     available=_is_not_paused, unavailable="paused already, or no longer registered",
-    needs_reason=True,
+    parameters=(UNTIL, LATER_BACKLOG), needs_reason=True,
 )  # fmt: skip
 RESUME = _job_action(
     AuditedAction.RESUME, "Resume",

@@ -6,6 +6,7 @@ leaves no entry; the console and the commands name one.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -83,13 +84,23 @@ def stop(name: str, *, author: str = "", reason: str = "") -> bool:
 
 
 @scheduling_call
-def pause(name: str, *, author: str = "", reason: str = "") -> bool:
-    """Pause a job: its instants are recorded as skipped. False if it was paused."""
+def pause(
+    name: str,
+    *,
+    until: datetime | None = None,
+    backlog: str = "none",
+    author: str = "",
+    reason: str = "",
+) -> bool:
+    """Pause a job: its instants are recorded as skipped. False if it was paused.
+
+    With `until`, a beat resumes the job then, with this `backlog`; without it, `resume` does.
+    """
     return carry_out(
         AuditedAction.PAUSE,
         name,
         Requester(author, reason),
-        lambda: control.pause(name, reason=reason),
+        lambda: control.pause(name, reason=reason, until=until, backlog=backlog),
     )
 
 
@@ -97,8 +108,9 @@ def pause(name: str, *, author: str = "", reason: str = "") -> bool:
 def resume(name: str, *, backlog: str = "none", author: str = "", reason: str = "") -> bool:
     """Run a paused job again from its next instant on. False if it was not paused.
 
-    `backlog` decides about the instants that were skipped: run `none` of them, the `last`,
-    `all`, or one `compressed` run that covers them all.
+    Every instant up to now is recorded as skipped first, whether or not a beat ran during the pause. Then
+    `backlog` decides what runs of them: `none`, the `last`, `all` in their order, or one `compressed` run
+    that covers them all.
     """
     return carry_out(
         AuditedAction.RESUME,

@@ -33,6 +33,7 @@ from punctual.execution.worker.work import settle_now, work
 from punctual.jobs.declaration.sync import Synced, sync
 from punctual.jobs.ids import job_id
 from punctual.occurrences.models import Attempt, Occurrence, TaskRun
+from punctual.occurrences.planning import pauses
 
 START = datetime(2026, 1, 5, 12, 0, 30, tzinfo=UTC)  # half a minute into a minute, on a Monday
 
@@ -81,6 +82,16 @@ class Harness:
     def tick(self, *, sweeping: bool = True) -> tick.Ticked:
         """One tick of a beat: plan what is next, fire what is due, sweep."""
         return tick.run_once(self.now, sweeping=sweeping)
+
+    # -- operators -------------------------------------------------------------------------------
+
+    def pause(self, job: str, *, until: datetime | None = None, backlog: str = "none") -> bool:
+        """Pause a job at the harness's time, as `punctual.pause` does."""
+        return pauses.pause(job_id(job), until=until, backlog=backlog, clock=self.clock)
+
+    def resume(self, job: str, *, backlog: str = "none") -> bool:
+        """Resume a job at the harness's time, as `punctual.resume` does."""
+        return pauses.resume(job_id(job), backlog=backlog, clock=self.clock)
 
     # -- workers ---------------------------------------------------------------------------------
 

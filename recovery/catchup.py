@@ -41,6 +41,8 @@ class CaughtUp:
 def catch_up(now: datetime, *, job: Job | None = None, limit: int = BATCH) -> CaughtUp:
     """Catch up all jobs, or one. Jobs that are still to be planned wait: a strategy needs the whole list."""
     late = Occurrence.objects.due(now).late(now).exclude(job__cursor__plan_at__lte=now)
+    # A pause that is over: the tick resumes the job first.
+    late = late.exclude(job__paused_at__isnull=False, job__paused_until__lte=now)
     late = late.filter(job=job) if job else late
     jobs = list(late.order_by("job_id").values_list("job_id", flat=True).distinct()[:limit])
     if not jobs:

@@ -82,7 +82,7 @@ def field_of(parameter: Parameter, zone: ZoneInfo | None, now: datetime) -> form
         return _hidden_field(parameter)
     if parameter.kind is ParameterKind.CHOICE:
         return ChoiceField(parameter, parameter.default(now))
-    return InstantField(parameter.label, zone, last=parameter.ends_range)
+    return InstantField(parameter.label, zone, last=parameter.ends_range, optional=parameter.optional)
 
 
 def _hidden_field(parameter: Parameter) -> forms.Field:

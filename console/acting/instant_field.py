@@ -18,11 +18,17 @@ class InstantField(forms.CharField):
     Of an hour that occurs twice, the first is meant; with `last`, the second.
     """
 
-    def __init__(self, name: str, zone: ZoneInfo | None, *, last: bool = False) -> None:
+    def __init__(
+        self, name: str, zone: ZoneInfo | None, *, last: bool = False, optional: bool = False
+    ) -> None:
         self.name, self.zone, self.fold = name, zone or ZoneInfo("UTC"), int(last)
-        help_text = f"On the job's clock, {self.zone.key}; both ends are included."
-        widget = UnfoldAdminTextInputWidget(attrs=PICKER)
-        super().__init__(label=name.capitalize(), widget=widget, help_text=help_text)
+        meaning = "it may be left empty" if optional else "both ends are included"
+        super().__init__(
+            label=name.capitalize(),
+            widget=UnfoldAdminTextInputWidget(attrs=PICKER),
+            help_text=f"On the job's clock, {self.zone.key}; {meaning}.",
+            required=not optional,
+        )
 
     def to_python(self, value: Any) -> Any:
         text = super().to_python(value)
@@ -44,7 +50,7 @@ class InstantField(forms.CharField):
         return local.replace(tzinfo=timezone(local.utcoffset() or timedelta()))
 
     def validate(self, value: Any) -> None:
-        if value is None:
+        if value is None and self.required:
             raise ValidationError(f"{self.name}='': {EXPECTED}")
 
 

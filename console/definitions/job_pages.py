@@ -127,7 +127,11 @@ class JobAdmin(DefinitionAdmin):
 
     @admin.display(description="paused")
     def paused(self, job: Job) -> SafeString | str:
-        return instant(job.paused_at, zone_of(job))
+        since = instant(job.paused_at, zone_of(job))
+        if not job.paused or job.paused_until is None:
+            return since
+        until = instant(job.paused_until, zone_of(job))
+        return format_html("{} until {}, backlog: {}", since, until, job.pause_backlog or "none")
 
     def sections_for(self, request: HttpRequest, row: Job) -> list[Section]:
         """Show what happened first, then how the job is defined."""

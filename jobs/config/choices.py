@@ -44,3 +44,12 @@ class Recovery(StrEnum):
     MARK_AS_MISSED = "mark_as_missed"
     BOUNDED_WINDOW = "bounded_window"
     COMPRESSED = "compressed"
+
+
+class Backlog(StrEnum):
+    """Which instants that a pause skipped run when the job is resumed."""
+
+    NONE = "none"
+    LAST = "last"
+    ALL = "all"
+    COMPRESSED = "compressed"

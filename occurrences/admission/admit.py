@@ -43,10 +43,10 @@ def admit(due: Iterable[Due], facts: Facts) -> Admission:
     skip: Skip = {}
     miss: list[str] = []
     for row in sorted(due, key=queue_order):
-        if row.expires_at is not None and row.expires_at < facts.now:
-            miss.append(row.id)
-        elif reason := _refusal(row, facts, starts):
+        if reason := _refusal(row, facts, starts):
             skip.setdefault(reason, []).append(row.id)
+        elif row.expires_at is not None and row.expires_at < facts.now:
+            miss.append(row.id)
         elif row.exclusive and row.job_id in busy_jobs:
             queue_or_skip(row, queue, skip)
         elif full := take_slot(free, row.pool):
@@ -83,4 +83,15 @@ def _refusal(row: Due, facts: Facts, starts: Mapping[str, int]) -> Reason | None
     if not row.enabled:
         return Reason.STOPPED
     suspended = "suspend" in row.schedule and is_suspended(row.schedule)
-    return Reason.PAUSED if row.paused_at is not None or suspended else None
+    held = row.paused_at is not None and _is_held(row, facts.now)
+    return Reason.PAUSED if held or suspended else None
+
+
+def _is_held(row: Due, now: datetime) -> bool:
+    """Whether the pause of its job covers the occurrence."""
+    if row.paused_at is None:
+        return False
+    if row.paused_until is None or now < row.paused_until:
+        return True
+    # The pause is over, and a beat is about to resume the job: what fell into it is still skipped.
+    return row.paused_at < row.run_at < row.paused_until

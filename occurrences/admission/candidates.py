@@ -48,6 +48,7 @@ class Due(NamedTuple):
     enabled: bool
     paused_at: datetime | None
     removed_at: datetime | None
+    paused_until: datetime | None
 
 
 # In the order of the fields above.
@@ -75,6 +76,7 @@ COLUMNS = (
     "job__enabled",
     "job__paused_at",
     "job__removed_at",
+    "job__paused_until",
 )
 
 

@@ -23,6 +23,7 @@ JOB_COLUMNS = (
     "enabled",
     "paused_at",
     "removed_at",
+    "paused_until",
     "config",
     "metadata",
     "origin",

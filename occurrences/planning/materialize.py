@@ -30,6 +30,7 @@ from punctual.occurrences.planning.cursors import PlanCursor, SeenJob, cursor_of
 from punctual.occurrences.planning.downtime import (
     FAR_BEHIND,
     MAX_INSTANTS_PER_BATCH,
+    NEXT_PORTION_AFTER,
     LateInstants,
     read_late_instants,
 )
@@ -47,12 +48,14 @@ Ends = Mapping[UUID, datetime | None]
 @dataclass(frozen=True)
 class Planned:
     """`absorbed` are late instants that were recorded as ranges, without a row each; `more`: some of what was
-    planned is due already, or further cursors are due."""
+    planned is due already, or further cursors are due. Jobs in `pauses_over` must be resumed before they can
+    be planned."""
 
     jobs: int = 0
     instants: int = 0
     absorbed: int = 0
     more: bool = False
+    pauses_over: tuple[UUID, ...] = ()
 
 
 def plan_due(
@@ -105,6 +108,9 @@ def _plan(cursors: list[PlanCursor], now: datetime, *, closing: bool = False) ->
     delayed = [cursor for cursor in cursors if PREFIX in cursor.job.schedule.lower()]
     ends = last_ends(delayed) if delayed else {}
     rows = [row for cursor in cursors for row in _advance(cursor, now, late, ends, moved)]
+    paused = [cursor for cursor in cursors if cursor.job.paused_until is not None]
+    for cursor in paused:
+        plan_at_end_of_pause(cursor, now)
     with engine().pipeline():
         engine().insert_missing(Occurrence, rows)
         write_cursors(cursors)
@@ -113,7 +119,21 @@ def _plan(cursors: list[PlanCursor], now: datetime, *, closing: bool = False) ->
     more = any(row["run_at"] <= now for row in rows) or any(
         cursor.plan_at is not None and cursor.plan_at <= now for cursor in cursors
     )
-    return Planned(jobs=len(cursors), instants=len(rows), absorbed=late.count, more=more)
+    over = tuple(cursor.job_id for cursor in paused if is_pause_over(cursor.job, now))
+    return Planned(len(cursors), len(rows), late.count, more=more or bool(over), pauses_over=over)
+
+
+def is_pause_over(job: Job, now: datetime) -> bool:
+    """Whether the job is paused until an instant that has come."""
+    return job.paused and job.paused_until is not None and job.paused_until <= now
+
+
+def plan_at_end_of_pause(cursor: PlanCursor | Cursor, now: datetime) -> None:
+    """Let the beat that plans the job then resume it; if it cannot, it tries again after a second."""
+    until = cursor.job.paused_until
+    if cursor.job.paused and until is not None:
+        until = max(until, now + NEXT_PORTION_AFTER)
+        cursor.plan_at = min(cursor.plan_at or until, until)
 
 
 def write_cursors(cursors: Sequence[PlanCursor | Cursor]) -> None:
@@ -179,6 +199,8 @@ def _advance(
     job = cursor.job
     cursor.problem, cursor.plan_at = "", None
     if not is_plannable(job):
+        return []
+    if job.paused_until is not None and not late.closing and is_pause_over(job, now):
         return []
     start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
     try:

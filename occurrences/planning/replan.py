@@ -20,7 +20,7 @@ from punctual.jobs.models import Job
 from punctual.jobs.store.update_policy import IMMEDIATE, PendingDiff, UpdatePolicy
 from punctual.occurrences.engines.contract import Row
 from punctual.occurrences.models import Cause, Cursor, Occurrence
-from punctual.occurrences.planning.materialize import write_cursors
+from punctual.occurrences.planning.materialize import plan_at_end_of_pause, write_cursors
 from punctual.occurrences.planning.moved_starts import (
     NO_STARTS,
     Starts,
@@ -55,6 +55,7 @@ def replan(jobs: Collection[UUID], *, policy: UpdatePolicy | None, now: datetime
             emit(Event.JOB_OVER, job=cursor.job.name, schedule=cursor.job.schedule)
         cursor.planned_until, cursor.plan_at, cursor.problem = plan.planned_until, plan.plan_at, ""
         cursor.settled_until = max(cursor.settled_until, min(now, plan.planned_until))
+        plan_at_end_of_pause(cursor, now)
     write_cursors(cursors)
     graceful = {id_ for id_, own in policies.items() if own.kind is Update.GRACEFUL}
     kept = ((cursor.job_id, plan.keep[:1]) for cursor, plan in plans.items() if cursor.job_id in graceful)

@@ -14,7 +14,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         """jobs trigger nightly-etl --args '{"day": "2026-01-05"}' --key "again for monday" """.strip(),
         """jobs trigger nightly-etl --config '{"task_timeout": "1h"}'""",
     ),
-    "jobs pause": ("jobs pause nightly-etl --reason 'the disk is replaced'",),
+    "jobs pause": (
+        "jobs pause nightly-etl --reason 'the disk is replaced'",
+        "jobs pause nightly-etl --until 2026-01-05T18:00Z --backlog last",
+    ),
     "jobs resume": ("jobs resume nightly-etl", "jobs resume nightly-etl --backlog last"),
     "jobs start": ("jobs start nightly-etl",),
     "jobs stop": ("jobs stop nightly-etl --reason 'its source is gone'",),

@@ -3,16 +3,19 @@
 import json
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from punctual.commands.action_runner import Executed, add_request, execute
-from punctual.commands.verb import Answer, Options, Verb
+from punctual.commands.arguments import parse_optional_instant
+from punctual.commands.verb import Answer, Options, Row, Verb
 from punctual.jobs import control
 from punctual.jobs.clock import database_now
 from punctual.jobs.declaration.sync import sync
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.ids import format_id
 from punctual.jobs.models import Job
+from punctual.occurrences.planning.paused_instants import preview_backlog
 from punctual.operations import job_actions
 from punctual.operations.action import Action, Call
 
@@ -50,8 +53,17 @@ def trigger(options: Options) -> Answer:
     return _refused(executed) or Answer([{"occurrence": format_id("occ", executed.result.created[0])}])
 
 
+def pause_arguments(parser: ArgumentParser) -> None:
+    add_request_on_a_job(parser)
+    parser.add_argument("--until", metavar="INSTANT", help="a beat resumes the job then (default: never)")
+    choices = ", ".join(control.BACKLOGS)
+    parser.add_argument("--backlog", default="none", help=f"with --until: which instants to run: {choices}")
+
+
 def pause(options: Options) -> Answer:
-    return _switch_answer(options, _execute(options, job_actions.PAUSE), "paused", "was paused already")
+    until = parse_optional_instant("--until", options["until"])
+    executed = _execute(options, job_actions.PAUSE, {"until": until, "backlog": options["backlog"]})
+    return _switch_answer(options, executed, "paused", "was paused already")
 
 
 def resume_arguments(parser: ArgumentParser) -> None:
@@ -61,8 +73,20 @@ def resume_arguments(parser: ArgumentParser) -> None:
 
 
 def resume(options: Options) -> Answer:
-    executed = _execute(options, job_actions.RESUME, {"backlog": options["backlog"]})
-    return _switch_answer(options, executed, "resumed", "was not paused")
+    """Answer with what the choice runs, counted before the job is resumed."""
+    job, choice = control.get_job(options["name"]), options["backlog"]
+    backlog = preview_backlog(job, database_now())
+    executed = _execute(options, job_actions.RESUME, {"backlog": choice})
+    answer = _switch_answer(options, executed, "resumed", "was not paused")
+    if not job.paused or answer.refusal:
+        return answer
+    counts = {"instants": backlog.instants, "backlog": choice, "runs": backlog.runs(choice)}
+    return replace(answer, rows=[{**row, **counts} for row in answer.rows], line=_resumed_line)
+
+
+def _resumed_line(row: Row) -> str:
+    counts = f"{row['instants']} instants of the pause, backlog {row['backlog']}: {row['runs']} of them run"
+    return f"{row['name']}  {row['result']}  ({counts})"
 
 
 def start(options: Options) -> Answer:
@@ -116,7 +140,7 @@ def _refused(executed: Executed) -> Answer | None:
 VERBS = (
     Verb("sync", "write declared jobs to the database", sync_jobs),
     Verb("trigger", "run a job now", trigger, trigger_arguments),
-    Verb("pause", "record due instants as skipped until the job is resumed", pause, add_request_on_a_job),
+    Verb("pause", "record due instants as skipped until the job is resumed", pause, pause_arguments),
     Verb("resume", "let a paused job run again", resume, resume_arguments),
     Verb("start", "switch a stopped job on", start, add_request_on_a_job),
     Verb("stop", "switch a job off: nothing is planned until it is started", stop, add_request_on_a_job),

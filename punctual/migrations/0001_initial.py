@@ -64,6 +64,8 @@ class Migration(migrations.Migration):
                 ('enabled', models.BooleanField(default=True)),
                 ('paused_at', models.DateTimeField(blank=True, null=True)),
                 ('pause_reason', models.CharField(blank=True, db_default='', default='', max_length=500)),
+                ('paused_until', models.DateTimeField(blank=True, help_text='A beat resumes the job then; null: an operator does.', null=True)),
+                ('pause_backlog', models.CharField(blank=True, db_default='', default='', help_text='Which skipped instants run when a beat resumes the job.', max_length=10)),
                 ('removed_at', models.DateTimeField(blank=True, help_text='When its declaration was removed; the row stays for its history.', null=True)),
                 ('created_at', models.DateTimeField()),
                 ('updated_at', models.DateTimeField(help_text='When its definition last changed; planning starts there.')),
@@ -168,6 +170,21 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['job', 'position'],
+            },
+        ),
+        migrations.CreateModel(
+            name='Pause',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('began_at', models.DateTimeField()),
+                ('ended_at', models.DateTimeField()),
+                ('reason', models.CharField(blank=True, default='', max_length=500)),
+                ('backlog', models.CharField(help_text='Which skipped instants ran when it ended.', max_length=10)),
+                ('job', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='pauses', to='punctual.job')),
+            ],
+            options={
+                'ordering': ['job', 'began_at'],
+                'constraints': [models.UniqueConstraint(fields=('job', 'began_at'), name='one_pause_per_beginning'), models.CheckConstraint(condition=models.Q(('ended_at__gte', models.F('began_at'))), name='pause_ends_after_it_begins')],
             },
         ),
         migrations.CreateModel(

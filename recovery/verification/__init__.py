@@ -5,5 +5,6 @@ the ledger, and compares them with the ledger's rows. It reads only; every diffe
 
 - `segments`: which schedule was in force when, and the instants it demanded. Pure.
 - `coverage`: compare expected instants with rows, in one pass over both. Pure.
+- `dispositions`: which rows say something that the pauses, reasons or runs contradict?
 - `verify`: read a job's versions and rows, and compare.
 """

@@ -18,6 +18,11 @@ class Kind(StrEnum):
     MISCOUNTED = "miscounted"  # a range whose number of instants is wrong
     UNPLANNED = "unplanned"  # owed and past, but not planned yet
     UNFIRED = "unfired"  # a row that is long due and still pending
+    UNSETTLED = "unsettled"  # fell into a pause, and is not skipped with the reason `paused`
+    UNPAUSED = "unpaused"  # skipped with the reason `paused`, and there was no pause
+    CONTRADICTED = "contradicted"  # its reason or its runs do not fit its state
+    UNCOVERED = "uncovered"  # refers to a compressed run that does not cover it
+    REWOUND = "rewound"  # the cursor stands before what was pruned: instants could run again
 
 
 @dataclass(frozen=True)

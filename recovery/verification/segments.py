@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from punctual.jobs.config.policy import is_suspended
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.job_schedule import schedule_of
@@ -23,13 +24,17 @@ PLANNED_FIELDS = ("schedule", "config", "enabled")
 
 @dataclass(frozen=True)
 class Segment:
-    """Owes the instants of its schedule in (start, end]. If not `known`, which ones cannot be determined."""
+    """Owes the instants of its schedule in (start, end]. If not `known`, which ones cannot be determined.
+
+    A suspended schedule owes them as skipped, like a pause; `suspended_at` is when it was stored.
+    """
 
     version: int
     schedule: Schedule | None
     start: datetime
     end: datetime
     known: bool = True
+    suspended_at: datetime | None = None
 
     def names(self, instant: datetime) -> bool:
         """Whether its schedule has this instant, in force or not."""
@@ -55,7 +60,7 @@ def segments(job: Job, versions: Sequence[JobVersion], current: Definition, unti
         parts = [
             *parts[:-1],
             Segment(job.version, previous, start, edited_at, known=False),
-            Segment(job.version, schedule, edited_at, until, known=known),
+            Segment(job.version, schedule, edited_at, until, known, edited_at if job.suspended else None),
         ]
     return parts
 
@@ -93,12 +98,14 @@ def _segment(
     end = following.created_at if following else until
     start = min(max(row.counts_from or row.created_at, row.created_at), end)
     try:
-        schedule = _schedule(job, Definition.load(row.after), anchor)
+        definition = Definition.load(row.after)
+        schedule = _schedule(job, definition, anchor)
     except PunctualError:  # a setting of an older release, whose meaning is unknown
         return Segment(row.number, None, start, end, known=False)
     # The instants of a fixed delay depend on when runs ended: they cannot be computed.
     known = _unbroken(row, following) and not isinstance(schedule, FixedDelay)
-    return Segment(row.number, schedule, start, end, known=known)
+    suspended_at = row.created_at if is_suspended(definition.schedule) else None
+    return Segment(row.number, schedule, start, end, known, suspended_at)
 
 
 def _unbroken(row: JobVersion, following: JobVersion | None) -> bool:

@@ -19,10 +19,10 @@ from punctual.occurrences.planning.instants import reach_after
 from punctual.occurrences.states import OccurrenceState
 from punctual.recovery.models import Pruned
 from punctual.recovery.verification.coverage import Difference, Kind, LedgerRow, compare
+from punctual.recovery.verification.dispositions import BEAT_GRACE, wrong_outcomes
 from punctual.recovery.verification.segments import MICROSECOND, Segment, owed_instants, segments
 
 CHUNK = 2000
-BEAT_GRACE = timedelta(seconds=60)  # on top of the misfire grace: a beat may be in the middle of the work
 COLUMNS = ("id", "cause", "scheduled_for", "spans_until", "instants", "job_version")
 
 
@@ -42,7 +42,11 @@ def verify(
     yield from _outside(differences, [part for part in parts if not part.known])
     if not _used_up(parts, cursor):
         yield from _unplanned(parts, max(planned, start), min(end, now - _planning_slack(job, parts)))
+    if end == now:
+        yield from _missing_ahead(job, parts, cursor, now)
+    yield from _rewound(job, cursor)
     yield from _unfired(job, start, end, now)
+    yield from wrong_outcomes(job, parts, start, end, now)
 
 
 def job_segments(job: Job, until: datetime) -> list[Segment]:
@@ -95,6 +99,25 @@ def _used_up(parts: list[Segment], cursor: Cursor) -> bool:
 def _unplanned(parts: list[Segment], start: datetime, end: datetime) -> Iterator[Difference]:
     for item in compare(owed_instants(parts, start, end), ()):
         yield Difference(Kind.UNPLANNED, item.first, item.last, item.count)
+
+
+def _missing_ahead(job: Job, parts: list[Segment], cursor: Cursor, now: datetime) -> Iterator[Difference]:
+    """The next instant, if the cursor claims that it is planned and it has no row."""
+    ahead = parts[-1] if parts else None
+    if cursor.planned_until is None or ahead is None or not ahead.known or ahead.schedule is None:
+        return
+    following = ahead.schedule.next_after(max(now, ahead.start))
+    if following is not None and following <= cursor.planned_until:
+        rows = Occurrence.objects.filter(job=job, scheduled_for=following)
+        if not rows.exists():
+            yield Difference(Kind.MISSING, following, following)
+
+
+def _rewound(job: Job, cursor: Cursor) -> Iterator[Difference]:
+    until = Pruned.objects.filter(job=job).values_list("until", flat=True).first()
+    reached = max(cursor.planned_until or cursor.settled_until, cursor.settled_until)
+    if until is not None and reached < until:
+        yield Difference(Kind.REWOUND, reached, until)
 
 
 def _planning_slack(job: Job, parts: list[Segment]) -> timedelta:

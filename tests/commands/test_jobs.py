@@ -2,7 +2,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ from django.core.management import CommandError, call_command
 
 from punctual.beat.periodic_tasks.importer import SEND
 from punctual.commands.catalog import all_verbs
+from punctual.jobs.clock import database_now
 from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.models import Job, JobVersion, Origin
 from punctual.jobs.store.definitions import Change, restore, store
-from punctual.occurrences.models import Occurrence
+from punctual.occurrences.models import Cursor, Occurrence
 from punctual.operations.models import Audit
 from punctual.operations.permissions import SEND_MESSAGES
 
@@ -96,7 +97,10 @@ def test_switches_report_the_change_or_that_there_was_none() -> None:
         ("stop", "stopped", "was stopped already"),
         ("start", "started", "was started already"),
     ):
-        assert [said(verb, "job"), said(verb, "job")] == [f"job  {done}\n", f"job  {was}\n"]
+        assert [said(verb, "job").split("  (")[0].strip(), said(verb, "job")] == [
+            f"job  {done}",
+            f"job  {was}\n",
+        ]
 
 
 @pytest.mark.req("OPS-2", "OPS-3")
@@ -122,6 +126,36 @@ def test_resume_refuses_a_backlog_it_does_not_know() -> None:
         CommandError, match="job: backlog='some': expected one of none, last, all, compressed"
     ):
         said("resume", "job", "--backlog", "some")
+
+
+@pytest.mark.req("JOB-8")
+def test_resume_counts_what_its_choice_runs_before_it_acts() -> None:
+    stored()
+    said("pause", "job")
+    Job.objects.update(schedule="0 * * * * *", paused_at=database_now() - timedelta(hours=1))
+    Cursor.objects.update(planned_until=database_now() - timedelta(minutes=10, seconds=1))
+    for choice, runs in (("none", 0), ("last", 1), ("all", 10), ("compressed", 1)):
+        (row,) = json.loads(said("resume", "job", "--backlog", choice, "--dry-run", "--json"))
+        assert row["instants"] in (10, 11), "a minute may pass"
+        assert row["runs"] == (row["instants"] if choice == "all" else runs)
+        assert row["result"] == "would be resumed"
+    assert Job.objects.get().paused
+
+
+@pytest.mark.req("JOB-8")
+def test_a_pause_takes_an_end_in_the_future_and_a_known_backlog() -> None:
+    stored()
+    for option, value, problem in (
+        ("--until", "soon", "expected an instant such as"),
+        ("--until", "2020-01-01", "expected an instant after now"),
+        ("--backlog", "some", "expected one of none, last, all, compressed"),
+    ):
+        with pytest.raises(CommandError, match=problem):
+            said("pause", "job", option, value)
+    said("pause", "job", "--until", "2090-01-01T12:00Z", "--backlog", "all", "--reason", "new disks")
+    job = Job.objects.get()
+    assert (job.paused_until, job.pause_backlog) == (datetime(2090, 1, 1, 12, tzinfo=UTC), "all")
+    assert job.pause_reason == "new disks"
 
 
 @pytest.mark.req("OCC-9")

@@ -361,10 +361,11 @@ def test_resuming_runs_the_instants_of_a_range_as_the_operator_chooses(
     harness.tick()
     skipped = sorted(at for at, what in past(now).items() if what[1] == "paused")
     job = JobRow.objects.get()
-    for _ in range(2):  # a second call adds nothing
-        run_skipped(job, choice=backlog, since=BEGIN, now=now)
+    assert [harness.resume("job", backlog=backlog) for _ in range(2)] == [True, False]
+    assert run_skipped(job, choice=backlog, since=BEGIN, now=now), "a second call adds nothing"
     rows = list(Occurrence.objects.filter(cause="recovery").order_by("scheduled_for"))
     assert [row.scheduled_for for row in rows] == (skipped if backlog == "all" else skipped[-1:])
+    assert rows == sorted(rows, key=lambda row: row.run_at)
     covers = rows[-1].covers or {}
     span = (skipped[0].isoformat(), skipped[-1].isoformat(), len(skipped))
     assert (covers.get("from"), covers.get("until"), covers.get("count")) == (

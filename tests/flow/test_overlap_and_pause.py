@@ -67,13 +67,13 @@ def test_the_database_refuses_a_second_active_occurrence_of_an_exclusive_job(
 def test_instants_of_a_paused_job_are_recorded_as_skipped(harness: Harness) -> None:
     Job("job", "*/10 * * * * *").task(noop)
     harness.sync()
-    assert control.pause("job")
-    assert not control.pause("job"), "the job was paused already"
+    assert harness.pause("job")
+    assert not harness.pause("job"), "the job was paused already"
     harness.live(seconds=20)
     assert {(row.state, row.reason) for row in harness.occurrences("job") if row.finished_at} == {
         ("skipped", "paused")
     }
-    assert control.resume("job")
+    assert harness.resume("job")
     harness.live(seconds=10)
     assert harness.finished("job") == ["skipped", "skipped", "completed"]
 

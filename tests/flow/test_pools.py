@@ -189,13 +189,9 @@ def test_an_occurrence_may_override_the_settings_of_its_job(harness: Harness) ->
 def test_resuming_runs_the_backlog_as_chosen(harness: Harness, choice: str, ran: int) -> None:
     Job("job", "*/10 * * * * *", overlap="allow").task(noop)
     harness.sync()
-    job = control.get_job("job")
-    paused_at = harness.now
-    job.__class__.objects.update(paused_at=paused_at)
+    harness.pause("job")
     harness.live(seconds=30)
-    job.__class__.objects.update(paused_at=None)
-    for _ in range(2):
-        connected_ledger().run_skipped(job, choice=choice, since=paused_at, now=harness.now) if ran else None
+    assert [harness.resume("job", backlog=choice) for _ in range(2)] == [True, False]
     harness.tick()
     harness.work()
 

@@ -74,7 +74,8 @@ edit = st.tuples(
     st.booleans(),
     st.sampled_from(["immediate", "graceful", "windowed"]),
 )
-words = st.sampled_from(["tick", "two ticks", "nothing", "pause", "resume", "trigger", "skip", "raw edit"])
+PAUSES = ["pause", "pause for 90 s", "resume none", "resume all", "resume compressed"]
+words = st.sampled_from(["tick", "two ticks", "nothing", "trigger", "skip", "raw edit", *PAUSES])
 histories = st.lists(
     st.tuples(st.sampled_from([1, 7, 45, 60, 200, 7200]), st.one_of(words, edit)),
     min_size=2,
@@ -90,8 +91,8 @@ def perform(harness: Harness, action: object) -> None:
         case "two ticks":
             harness.tick(sweeping=False)
             harness.tick(sweeping=False)
-        case "pause" | "resume":
-            rows.update(paused_at=harness.now if action == "pause" else None)
+        case str(word) if word in PAUSES:
+            pause_or_resume(harness, word)
         case "trigger":
             connected_ledger().trigger(rows.get(), args={}, now=harness.now)
         case "skip":
@@ -100,6 +101,14 @@ def perform(harness: Harness, action: object) -> None:
             rows.update(schedule="*/3 * * * *", updated_at=harness.now)
         case (str(schedule), int(config), bool(enabled), str(policy)):
             store_job(schedule, harness.now, config, enabled=enabled, policy=policy)
+
+
+def pause_or_resume(harness: Harness, word: str) -> None:
+    if word.startswith("resume"):
+        harness.resume("job", backlog=word.removeprefix("resume "))
+    else:
+        until = harness.now + timedelta(seconds=90) if word.endswith("90 s") else None
+        harness.pause("job", until=until, backlog="last")
 
 
 def finish_planning(harness: Harness) -> None:
@@ -142,12 +151,13 @@ def test_after_any_history_the_ledger_holds_exactly_the_owed_instants(
     assert differences("job", harness.now) == []
 
     past = Occurrence.objects.filter(cause__in=("schedule", "recovery"), scheduled_for__lte=harness.now)
+    past = past.filter(parent=None)  # not the backlog of a pause
     known = [row for row in past.order_by("scheduled_for") if is_owed(row, harness.now)]
     if known and data is not None:
         victim = data.draw(st.sampled_from(known))
         double(victim, harness.now)
         assert differences("job", harness.now) == [(Kind.DOUBLED, victim.instants)]
-        Occurrence.objects.filter(job=victim.job_id, scheduled_for=victim.scheduled_for).delete()
+        Occurrence.objects.filter(job=victim.job_id, scheduled_for=victim.scheduled_for, parent=None).delete()
         assert differences("job", harness.now) == [(Kind.MISSING, victim.instants)]
 
 
@@ -159,7 +169,9 @@ def is_owed(row: Occurrence, now: datetime) -> bool:
 
 def double(row: Occurrence, now: datetime) -> None:
     row.id = uuid4()
-    row.cause, row.state, row.finished_at = "schedule", "missed", now
+    row.cause, row.state, row.reason, row.finished_at = "schedule", "missed", "downtime", now
+    row.fired_at = row.started_at = None
+    row.run_at = row.created_at  # before any pause
     row.save(force_insert=True)
 
 

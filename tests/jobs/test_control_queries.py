@@ -8,7 +8,7 @@ import punctual
 from punctual.jobs.clock import database_now
 from punctual.jobs.errors import DefinitionError
 from punctual.jobs.models import Job, JobVersion
-from punctual.occurrences.models import Occurrence
+from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.planning.materialize import plan_due
 from punctual.occurrences.states import OccurrenceState
 from tests.occurrences.factories import a_job, a_task, an_occurrence, saved
@@ -25,10 +25,52 @@ def job() -> Job:
     return row
 
 
-def test_a_job_is_active_while_its_schedule_has_another_instant(job: Job) -> None:
+@pytest.mark.parametrize(
+    ("schedule", "active"),
+    [
+        ("0 2 * * *", True),
+        ("0 2 * * * {until:2026-02-01}", False),
+        ("0 2 * * * {until:2090-02-01}", True),
+        ("0 2 * * * {from:2090-01-01}", False),
+        ("0 2 * * * {from:2026-01-01, until:2090-01-01}", True),
+        ("0 0 30 2 *", False),  # no such day
+        ("@once 2026-02-01T00:00:00Z", False),
+        ("@once 2090-02-01T00:00:00Z", True),
+        ("iso8601:R3/2026-01-01T00:00:00Z/PT1H", False),
+        ("iso8601:R/2026-01-01T00:00:00Z/PT1H", True),
+        ("iso8601:R/2090-01-01T00:00:00Z/PT1H", False),
+    ],
+)
+def test_a_job_is_active_and_enabled_inside_the_start_and_end_of_its_schedule(
+    job: Job, schedule: str, *, active: bool
+) -> None:
+    Job.objects.update(schedule=schedule)
+    assert (punctual.is_active("nightly"), punctual.is_enabled("nightly")) == (active, active)
+
+
+def test_an_interval_of_which_no_instant_is_left_is_active_until_its_end(job: Job) -> None:
+    now = database_now()
+    end = f"{now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    Job.objects.update(schedule=f"@every 300d {{until:{end}}}", created_at=now - timedelta(days=1))
+    assert punctual.next_runs("nightly") == []
     assert punctual.is_active("nightly")
-    Job.objects.update(schedule="0 2 * * * {until:2026-02-01}")
-    assert not punctual.is_active("nightly")
+
+
+def test_a_pause_with_an_end_is_over_when_that_has_come(job: Job) -> None:
+    assert punctual.pause("nightly", until=database_now() + timedelta(hours=1), backlog="last")
+    assert (punctual.is_paused("nightly"), punctual.is_enabled("nightly")) == (True, False)
+    Job.objects.update(paused_until=database_now() - timedelta(seconds=1))
+    assert (punctual.is_paused("nightly"), punctual.is_enabled("nightly")) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("until", "problem"),
+    [(LONG_AGO, "expected an instant after now"), (LONG_AGO.replace(tzinfo=None), "with a time zone")],
+)
+def test_a_pause_ends_at_an_instant_after_now(job: Job, until: datetime, problem: str) -> None:
+    with pytest.raises(DefinitionError, match=problem):
+        punctual.pause("nightly", until=until)
+    assert not punctual.is_paused("nightly")
 
 
 @pytest.mark.parametrize(
@@ -97,6 +139,7 @@ def test_an_unknown_choice_for_the_backlog_is_refused_and_the_job_stays_paused(j
 
 
 def test_resume_with_a_backlog_creates_linked_occurrences_once(job: Job) -> None:
+    Cursor.objects.update(settled_until=database_now(), planned_until=database_now(), plan_at=None)
     punctual.pause("nightly")
     row = an_occurrence(job, LONG_AGO, OccurrenceState.SKIPPED)
     row.reason, row.finished_at, row.finalized_at = "paused", database_now(), database_now()

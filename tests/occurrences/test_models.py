@@ -10,7 +10,7 @@ from django.db import IntegrityError, models, transaction
 
 from punctual.jobs.check_constraints import Rules
 from punctual.jobs.ids import attempt_id, job_id, occurrence_id, run_id, task_id
-from punctual.jobs.models import Job, JobVersion, Task
+from punctual.jobs.models import Job, JobVersion, Pause, Task
 from punctual.occurrences.models import Attempt, IdempotencyKey, Occurrence, TaskRun
 from punctual.occurrences.states import (
     ATTEMPT_FINAL,
@@ -326,6 +326,16 @@ def test_a_version_number_is_given_once_and_counts_from_one(job: Job, now: datet
         JobVersion.objects.create(number=0, **row)
 
 
+@pytest.mark.req("JOB-8")
+def test_a_job_has_one_pause_at_a_time_and_it_ends_after_it_begins(job: Job, now: datetime) -> None:
+    row: dict[str, Any] = {"job": job, "began_at": now, "backlog": "none"}
+    Pause.objects.create(ended_at=now, **row)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Pause.objects.create(ended_at=now, **row)
+    with assert_refused("pause_ends_after_it_begins"):
+        Pause.objects.create(ended_at=now - timedelta(seconds=1), **row)
+
+
 def test_a_task_name_is_unique_in_its_job_and_not_empty(task: Task) -> None:
     row = {"job": task.job, "function": "f", "position": 1}
     row |= {"created_at": task.created_at, "updated_at": task.updated_at}
@@ -378,6 +388,8 @@ def test_no_constraint_goes_without_a_test() -> None:
         "one_task_per_name",
         "one_version_per_number",
         "versions_start_at_one",
+        "one_pause_per_beginning",
+        "pause_ends_after_it_begins",
         "task_has_a_name",
         "one_active_occurrence_per_exclusive_job",
         "one_occurrence_per_idempotency_key_of_a_job",

@@ -10,7 +10,7 @@ import pytest
 from punctual import Job
 from punctual.jobs import control
 from punctual.jobs.models import Job as JobRow
-from punctual.occurrences.models import Occurrence
+from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.states import OccurrenceState
 from punctual.operations.prune_actions import prune_job
 from punctual.recovery.backfill import backfill
@@ -44,7 +44,7 @@ class Story:
 
 
 def resume(backlog: str) -> Callable[[Harness], Act]:
-    return lambda _harness: lambda: int(control.resume("job", backlog=backlog))
+    return lambda harness: lambda: int(harness.resume("job", backlog=backlog))
 
 
 def replay_all(harness: Harness) -> Act:
@@ -95,9 +95,8 @@ def story(request: pytest.FixtureRequest, harness: Harness) -> Story:
         columns |= {"spans_until": last, "instants": ROWS}
         hours = [an_occurrence(job, first, story.state, **columns)]
     Occurrence.objects.bulk_create(hours)
-    if story.name == "backfill":
-        job.cursor.settled_until = harness.now
-        job.cursor.save()
+    columns = {"settled_until": harness.now, "planned_until": harness.now, "plan_at": harness.now + HOUR}
+    Cursor.objects.update(**columns)
     return story
 
 

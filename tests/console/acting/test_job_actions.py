@@ -1,6 +1,6 @@
 """Actions of a job's page: run now, pause, resume with a backlog, stop and start, each logged."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from punctual.jobs.clock import database_now
 from punctual.jobs.declaration.decorators import Job as Declared
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.declaration.sync import sync
+from punctual.jobs.job_schedule import upcoming
 from punctual.jobs.models import Job, JobVersion, Origin
 from punctual.occurrences.models import Cause, Occurrence
 from punctual.occurrences.states import OccurrenceState
@@ -184,20 +185,49 @@ def test_a_removed_job_is_not_run(root: Client, now: datetime) -> None:
 
 @pytest.mark.req("JOB-8")
 @pytest.mark.parametrize(("backlog", "created"), [("none", 0), ("last", 1), ("all", 3), ("compressed", 1)])
-def test_resume_runs_the_chosen_part_of_the_backlog(
-    root: Client, now: datetime, backlog: str, created: int
-) -> None:
+def test_resume_runs_the_chosen_part_of_the_backlog(root: Client, backlog: str, created: int) -> None:
+    now = database_now()
     job = make_job("etl", now, paused_at=now)
     make_task(job)
     skip_instants(job, now, 3)
     text = page(root, path(job, "resume"))
-    assert "instants skipped since then</dt><dd>3<" in text
+    assert "instants of the pause</dt><dd>3<" in text
+    assert "the newest 3 of 3 run in their order" in text
     assert form_values(text, path(job, "resume"))["backlog"] == "none"
     root.post(path(job, "resume"), {"backlog": backlog})
     job.refresh_from_db()
     assert not job.paused
     assert Occurrence.objects.filter(job=job, cause=Cause.RECOVERY).count() == created
     assert logged() == [f"Resumed, backlog: {backlog}"]
+
+
+@pytest.mark.req("JOB-8")
+def test_the_resume_page_counts_instants_that_no_beat_has_recorded(root: Client) -> None:
+    now = database_now().replace(second=30)
+    job = make_job("etl", now - timedelta(minutes=90), schedule="0 * * * * *", paused_at=now)
+    make_task(job)
+    Job.objects.update(paused_at=now - timedelta(minutes=60))
+    text = page(root, path(job, "resume"))
+    expected = len([at for at in upcoming(job, job.created_at, 200) if at <= database_now()])
+    assert f"the newest {expected} of {expected} run in their order" in text
+    root.post(path(job, "resume"), {"backlog": "all"})
+    created = Occurrence.objects.filter(cause=Cause.RECOVERY).count()
+    assert expected <= created <= expected + 1, "a minute may have passed since the preview"
+
+
+@pytest.mark.req("JOB-8")
+def test_a_pause_may_have_an_end_and_a_choice_for_its_backlog(root: Client) -> None:
+    job = make_job("etl", database_now())
+    text = page(root, path(job, "pause"))
+    assert form_values(text, path(job, "pause")).keys() >= {"until", "backlog", "reason"}
+    past = root.post(path(job, "pause"), {"until": "2020-01-01T12:00", **WHY}, follow=True)
+    assert "expected an instant after now" in past.content.decode()
+    assert not Job.objects.get().paused
+    root.post(path(job, "pause"), {"until": "2090-01-01T12:00", "backlog": "last", **WHY})
+    job.refresh_from_db()
+    assert (job.paused_until, job.pause_backlog) == (datetime(2090, 1, 1, 12, tzinfo=UTC), "last")
+    assert logged() == ["Paused until 2090-01-01 12:00:00+00:00, backlog: last: a test"]
+    assert "2090" in page(root, change_url(job))
 
 
 @pytest.mark.req("JOB-8")
