@@ -142,7 +142,7 @@ class Zone:
 
     def place(self, wall: datetime) -> Placement | None:
         """The first instant that shows the wall time, or the end of the gap it is in."""
-        for span in self.spans_from(max(wall - _DAY, EARLIEST)):
+        for span in self.spans_from(wall - _DAY if wall > EARLIEST + _DAY else EARLIEST):
             if wall < span.wall_end:
                 in_gap = wall < span.wall_start
                 return Placement(span.start if in_gap else wall - span.shift, in_gap)

@@ -162,3 +162,11 @@ def test_before_the_first_supported_year_there_is_no_previous_minute(zone: str) 
     with pytest.raises(CronCalculationError):
         cron.previous_at(utc(1, 6, 1), zone)
     assert cron.previous_at(utc(2, 1, 3), zone) > utc(2, 1, 1)
+
+
+@pytest.mark.req("PSX-4")
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Seoul", "America/New_York"])
+@pytest.mark.parametrize("text", ["0 0 1 1 *", "59 23 31 12 *", "* * * * *"])
+def test_at_the_first_day_of_the_calendar_the_search_ends(text: str, zone: str) -> None:
+    with pytest.raises(CronCalculationError):
+        posix.parse(text).previous_at(utc(1, 1, 1), zone)
