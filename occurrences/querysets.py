@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.core.exceptions import EmptyResultSet
 from django.db import models
-from django.db.models import F, ForeignKey, Func, Q, TextField, UUIDField
+from django.db.models import F, FilteredRelation, ForeignKey, Func, Q, TextField, UUIDField
 from django.db.models.fields.related_lookups import RelatedIn
 from django.db.models.lookups import In
 
@@ -34,6 +34,11 @@ class OccurrenceQuerySet(models.QuerySet["Occurrence"]):
 
     def timely(self, now: datetime) -> Self:
         return self.filter(Q(late_at__isnull=True) | Q(late_at__gt=now))
+
+    def with_planned_version(self) -> Self:
+        """Each with `planned_version`, the version of its job that it was planned with."""
+        version = FilteredRelation("job__versions", condition=Q(job__versions__number=F("job_version")))
+        return self.annotate(planned_version=version)
 
     def late(self, now: datetime) -> Self:
         """Left to catch-up: firing does not take them any more."""

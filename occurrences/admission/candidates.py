@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import F, FilteredRelation, Q, TextField
+from django.db.models import TextField
 from django.db.models.fields.json import KT, KeyTextTransform
 from django.db.models.functions import Cast
 
 from punctual.occurrences.models import Occurrence
-from punctual.occurrences.querysets import IdText, OccurrenceQuerySet
+from punctual.occurrences.querysets import IdText
 from punctual.occurrences.states import OccurrenceState
 
 
@@ -82,11 +82,5 @@ COLUMNS = (
 
 def read_candidates(ids: Collection[UUID] | Collection[str], *, state: OccurrenceState) -> list[Due]:
     """Those of the occurrences that are still in `state`."""
-    return list(map(Due._make, candidates(ids, state).values_list(*COLUMNS)))
-
-
-def candidates(ids: Collection[UUID] | Collection[str], state: OccurrenceState) -> OccurrenceQuerySet:
-    """The same as a query, each with `planned_version`, the version that it was planned with."""
-    version = FilteredRelation("job__versions", condition=Q(job__versions__number=F("job_version")))
-    rows = Occurrence.objects.filter(id__any=ids, state=state)
-    return rows.annotate(planned_version=version).order_by()
+    rows = Occurrence.objects.filter(id__any=ids, state=state).with_planned_version()
+    return list(map(Due._make, rows.order_by().values_list(*COLUMNS)))

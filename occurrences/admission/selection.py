@@ -69,7 +69,8 @@ def select_due(now: datetime, limit: int) -> Selection:
 def _with_facts(selection: Selection, ids: Collection[str], now: datetime) -> Selection:
     rows: list[Due] = []
     jobs: dict[str, tuple[Any, ...]] = {}
-    for row in candidates.candidates(ids, OccurrenceState.PENDING).values_list(*COLUMNS):
+    pending = Occurrence.objects.filter(id__any=ids, state=OccurrenceState.PENDING)
+    for row in pending.with_planned_version().order_by().values_list(*COLUMNS):
         due = Due._make(row[DUE])
         rows.append(due)
         jobs[due.job_id] = row[JOB]
