@@ -55,6 +55,18 @@ def slow(ctx: Context) -> None:
 
 
 @toolbox.task
+def tells(ctx: Context) -> None:
+    """Write its task and the metadata it sees, and work for `metadata["seconds"]`."""
+    note(ctx, f"tells {ctx.task} of {ctx.metadata['team']}")
+    time.sleep(float(ctx.metadata["seconds"]))
+
+
+@toolbox.task
+def answers(ctx: Context) -> None:
+    note(ctx, f"answers {ctx.task} of {ctx.metadata['team']}")
+
+
+@toolbox.task
 def broken(ctx: Context) -> None:
     raise NonRetryable("broken on purpose")
 
