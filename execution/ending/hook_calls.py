@@ -130,6 +130,13 @@ def claim(call: HookCall, *, hung: bool, worker: str, now: datetime, settings: S
     return None
 
 
+def hand_back(call: HookCall) -> None:
+    """Forget a request that found no slot: the sweeper may ask again as soon as one is free."""
+    if call.requested_at is not None:
+        requested = HookCall.objects.filter(id=call.id, token=None, requested_at=call.requested_at)
+        requested.update(requested_at=None)
+
+
 def free_slots(*, hung: bool, now: datetime, settings: Settings) -> list[int]:
     """Slots for a call. The first is the only one for hooks that hung; others take it last."""
     calls = list(HookCall.objects.filter(slot__isnull=False).only("id", "slot", "token", "lease_until"))

@@ -87,6 +87,7 @@ def _try(call: HookCall, *, clock: Clock, record: Record) -> bool:
         return False  # the sweeper hands out such calls in turn; a new one must not overtake those that wait
     token = hook_calls.claim(call, hung=hung, worker=_worker(), now=now, settings=settings)
     if token is None:
+        hook_calls.hand_back(call)
         return False
     slot = board.own_slot()
     try:

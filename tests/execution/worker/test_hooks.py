@@ -303,6 +303,17 @@ def test_hooks_that_hung_share_one_process_for_a_while(
     assert HookCall.objects.hanging(LATER + HUNG_FOR).count() == 0
 
 
+def test_a_request_that_finds_no_slot_may_be_repeated_at_once(job: Job, declaration: DeclaredJob) -> None:
+    declaration.on_complete(hang)
+    first, second = waiting(job, declaration, 2)
+    call(first.occurrence)
+    HookCall.objects.update(requested_at=LATER)
+    assert claim(first, hung=True) is not None
+    call(second.occurrence)
+    second.refresh_from_db()
+    assert (second.tries, second.requested_at) == (0, None)
+
+
 def test_a_process_that_is_done_makes_calls_that_found_no_slot(
     job: Job, declaration: DeclaredJob, settings: Any
 ) -> None:
