@@ -178,6 +178,14 @@ def end_try(call: UUID, token: UUID, result: Result, *, now: datetime) -> bool:
     return changed == 1
 
 
+def forget_hung(call: HookCall) -> None:
+    """The hook works again: its calls need no longer share a slot."""
+    same = HookCall.objects.filter(
+        hook=call.hook, occurrence__job=call.occurrence.job_id, hung_at__isnull=False
+    )
+    same.update(hung_at=None)
+
+
 def _hung(error: str, now: datetime) -> dict[str, Any]:
     last = Q(tries__gte=MAX_TRIES)
     finished_at = Case(When(last, then=Value(now)), output_field=DateTimeField())

@@ -85,7 +85,9 @@ def _try(call: HookCall, *, clock: Clock, record: Record) -> bool:
     hung = HookCall.objects.hanging(now).filter(id=call.id).exists()
     if hung and call.requested_at is None:
         return False  # the sweeper hands out such calls in turn; a new one must not overtake those that wait
-    token = hook_calls.claim(call, hung=hung, worker=_worker(), now=now, settings=settings)
+    token = None
+    if not board.stopping:
+        token = hook_calls.claim(call, hung=hung, worker=_worker(), now=now, settings=settings)
     if token is None:
         hook_calls.hand_back(call)
         return False
@@ -95,6 +97,8 @@ def _try(call: HookCall, *, clock: Clock, record: Record) -> bool:
         record(lambda: hook_calls.end_try(call.id, token, result, now=clock()))
     finally:
         slot.end()  # until here the supervisor reports the try if this process dies
+    if hung and result.ending is Ending.SUCCESS:
+        hook_calls.forget_hung(call)
     return True
 
 

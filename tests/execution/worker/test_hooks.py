@@ -303,6 +303,36 @@ def test_hooks_that_hung_share_one_process_for_a_while(
     assert HookCall.objects.hanging(LATER + HUNG_FOR).count() == 0
 
 
+def test_a_hook_that_works_again_is_no_longer_held_to_one_slot(job: Job, declaration: DeclaredJob) -> None:
+    called: list[Any] = []
+
+    @declaration.on_complete
+    def hangs_once(report: Any) -> None:
+        called.append(report)
+        if len(called) == 1:
+            raise SoftTimeLimitExceeded
+
+    first, _ = waiting(job, declaration, 2)
+    call(first.occurrence)
+    assert HookCall.objects.hanging(LATER).count() == 2
+    request(first.occurrence)
+    assert HookCall.objects.hanging(LATER).count() == 0
+    assert len(called) == 3, "the process then made the call that waited"
+
+
+def test_a_stopping_worker_begins_no_hook(job: Job, declaration: DeclaredJob) -> None:
+    seen: list[Any] = []
+    declaration.on_complete(hook_into(seen))
+    row = finished(job, declaration)
+    try:
+        board.head(supervisor=0, stopping=True)
+        assert call(row) == 0
+    finally:
+        board.head(supervisor=0)
+    assert seen == []
+    assert call(row) == 1
+
+
 def test_a_request_that_finds_no_slot_may_be_repeated_at_once(job: Job, declaration: DeclaredJob) -> None:
     declaration.on_complete(hang)
     first, second = waiting(job, declaration, 2)
