@@ -189,6 +189,10 @@ class Occurrence(models.Model):
             # The list of all occurrences, newest first, and by state.
             models.Index(fields=["-scheduled_for"], name="occurrence_newest"),
             models.Index(fields=["state", "-scheduled_for"], name="occurrence_by_state"),
+            # Starts per minute: `started_at >= t`.
+            models.Index(
+                fields=["started_at"], condition=Q(started_at__isnull=False), name="occurrence_started"
+            ),
             # The same list by cause; nearly all rows have the cause `schedule`, which needs no index.
             models.Index(
                 fields=["cause", "-scheduled_for"], condition=~Q(cause="schedule"), name="occurrence_by_cause"

@@ -5,54 +5,82 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import islice
 
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Q
 from django.db.models.functions import TruncMinute
 from django.utils.safestring import SafeString
 
 from punctual.console.kit.badges import CHART_LOOK, CHART_LOOKS, CHART_WORDS
 from punctual.console.kit.charts import bar, group, label_text, line, picture
-from punctual.jobs.job_schedule import schedule_summary
+from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import HELD, Job
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.states import OccurrenceState
+from punctual.schedules import Schedule
 
 MINUTE = timedelta(minutes=1)
 MINUTES_BACK, MINUTES_AHEAD = 45, 15
 TOP, FLOOR, HEIGHT = 14.0, 134.0, 152.0
 LAST_LABEL = 94  # percent; a label further right would be cut off
-MAX_PROJECTED_JOBS = 60  # with more jobs, only planned rows are drawn
-MAX_FIRES = 100  # of one job
+MAX_PROJECTED_JOBS = 1000  # with more jobs that start within the chart, only planned rows are drawn
+MAX_FIRES = 1000  # of one job; one a second fits
 Counts = Mapping[tuple[datetime, str], int]
 
 
 def recorded_starts(now: datetime) -> dict[tuple[datetime, str], int]:
-    """Count occurrences by the minute they are scheduled for and by look; the index on it bounds the work."""
+    """Count occurrences by look and by the minute they started; those that have not, by their start time."""
     start, end = window(now)
-    rows = Occurrence.objects.filter(scheduled_for__gte=start, scheduled_for__lt=end).order_by()
+    started = Occurrence.objects.filter(started_at__gte=start, started_at__lt=end)
+    others = Occurrence.objects.filter(started_at=None, scheduled_for__gte=start, scheduled_for__lt=end)
     counts: Counter[tuple[datetime, str]] = Counter()
-    by_minute = rows.annotate(minute=TruncMinute("scheduled_for")).values_list("minute", "state")
-    for minute, state, count in by_minute.annotate(Count("pk")):
-        counts[minute, CHART_LOOK[OccurrenceState(state)]] += count
+    for rows, column in ((started, "started_at"), (others, "run_at")):
+        by_minute = rows.order_by().annotate(minute=TruncMinute(column)).values_list("minute", "state")
+        for minute, state, count in by_minute.annotate(Count("pk")):
+            counts[minute, CHART_LOOK[OccurrenceState(state)]] += count
     return dict(counts)
 
 
 def projected_starts(now: datetime) -> dict[tuple[datetime, str], int]:
     """Count starts that schedules name beyond the planned rows: planning is only a row or a minute ahead."""
-    planned_jobs = Job.objects.active().exclude(HELD).exclude(origin="polling")
+    _, end = window(now)
+    # The next instant of every job is a row: if that is beyond the chart, so are all others.
+    near = Q(cursor__planned_until=None) | Q(cursor__planned_until__lt=end)
+    planned_jobs = Job.objects.active().exclude(HELD).exclude(origin="polling").filter(near)
     jobs = list(planned_jobs[: MAX_PROJECTED_JOBS + 1])
     if len(jobs) > MAX_PROJECTED_JOBS:
         return {}
     pending = Occurrence.objects.filter(state=OccurrenceState.PENDING, job__in=jobs).order_by()
     rows_until = dict(pending.values_list("job").annotate(Max("scheduled_for")))
-    _, end = window(now)
+    schedules = [
+        (schedule, max(now, rows_until.get(job.pk, now))) for job in jobs if (schedule := _schedule(job))
+    ]
+    # Jobs with the same text share their schedule.
+    distinct = {(id(schedule), after): (schedule, after) for schedule, after in schedules}
+    fires = {key: _fires_by_minute(*item, end) for key, item in distinct.items()}
     counts: Counter[tuple[datetime, str]] = Counter()
-    for job in jobs:
-        for fire in schedule_summary(job, max(now, rows_until.get(job.pk, now)), MAX_FIRES).fires:
-            if fire.instant < end:
-                counts[fire.instant.replace(second=0, microsecond=0), "planned"] += 1
+    for schedule, after in schedules:
+        for minute, number in fires[id(schedule), after].items():
+            counts[minute, "planned"] += number
     return dict(counts)
+
+
+def _schedule(job: Job) -> Schedule | None:
+    try:
+        return schedule_of(job)
+    except Exception:  # noqa: BLE001 - raw SQL can store any text, and a custom kind is user code
+        return None
+
+
+def _fires_by_minute(schedule: Schedule, after: datetime, end: datetime) -> Mapping[datetime, int]:
+    fires: Counter[datetime] = Counter()
+    with suppress(Exception):  # of a custom kind; what it named before is drawn
+        for instant in islice(schedule.between(after, end), MAX_FIRES):
+            if instant < end:
+                fires[instant.replace(second=0, microsecond=0)] += 1
+    return fires
 
 
 def add_counts(one: Counts, other: Counts) -> Counts:

@@ -451,6 +451,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='occurrence',
+            index=models.Index(condition=models.Q(('started_at__isnull', False)), fields=['started_at'], name='occurrence_started'),
+        ),
+        migrations.AddIndex(
+            model_name='occurrence',
             index=models.Index(fields=['state', '-scheduled_for'], name='occurrence_by_state'),
         ),
         migrations.AddIndex(

@@ -45,6 +45,33 @@ def test_starts_are_counted_by_minute_and_outcome(now: datetime) -> None:
 
 
 @pytest.mark.django_db
+def test_starts_are_counted_when_they_happened_and_not_at_their_nominal_time(now: datetime) -> None:
+    job = make_job("etl", now)
+    ago = timedelta(hours=3)
+    for number in range(3):  # recovered or replayed: their instants lie outside of the chart
+        make_occurrence(job, now - ago + number * MINUTE, started_at=now - 4 * MINUTE)
+    make_occurrence(job, now - 9 * MINUTE, S.RUNNING, started_at=now - MINUTE)
+    make_occurrence(job, now - 8 * MINUTE, S.MISSED, started_at=None)
+    make_occurrence(job, now + MINUTE, S.PENDING, run_at=now + 3 * MINUTE)
+    assert recorded_starts(now) == {
+        (now - 4 * MINUTE, "good"): 3,
+        (now - MINUTE, "busy"): 1,
+        (now - 8 * MINUTE, CHART_LOOK[S.MISSED]): 1,
+        (now + 3 * MINUTE, "planned"): 1,
+    }
+
+
+@pytest.mark.django_db
+def test_starts_of_more_than_sixty_jobs_are_projected_each_second_of_them(now: datetime) -> None:
+    for number in range(70):
+        make_job(f"job {number}", now, schedule="* * * * * *")
+    make_job("tomorrow", now, schedule="0 0 1 1 *")
+    counts = projected_starts(now)
+    assert counts[now + 2 * MINUTE, "planned"] == 70 * 60
+    assert sum(counts.values()) == 70 * (16 * 60 - 1), "one a second, until the end of the chart"
+
+
+@pytest.mark.django_db
 def test_starts_without_a_row_are_projected_from_schedules(now: datetime) -> None:
     job = make_job("etl", now - MINUTE, schedule="*/5 * * * *")
     make_occurrence(job, now + 5 * MINUTE, S.PENDING)
