@@ -19,7 +19,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 
 from punctual.beat import tick
 from punctual.beat.periodic_tasks.celery_entries import PeriodicTaskScheduler
-from punctual.beat.postgres import Session, Wakeup
+from punctual.beat.postgres import Session, Wakeup, idle_time
 from punctual.execution.broker.errors import BROKER_ERRORS
 from punctual.execution.models import Process
 from punctual.execution.supervision import presence
@@ -91,6 +91,8 @@ class Scheduler(PeriodicTaskScheduler):
 
     def _tick(self) -> float:
         self._session.configure()
+        if (idle := idle_time(self.name)) is not None:
+            return min(idle, tick.MAX_SLEEP).total_seconds()
         started = database_now()
         sweeping = self._sweep_due()
         ticked = tick.run_once(
