@@ -15,11 +15,12 @@ from django.db.models import Min
 from punctual.execution.broker.dispatch import dispatch
 from punctual.jobs.clock import Clock
 from punctual.jobs.database_errors import leave_out, unless_locked
+from punctual.occurrences.admission.catch_up import fire_catch_up
 from punctual.occurrences.admission.firing import BATCH, Fired, fire_due
 from punctual.occurrences.models import Cursor, Occurrence, TaskRun
 from punctual.occurrences.planning.materialize import Planned, plan_due
 from punctual.occurrences.planning.pauses import end_pauses
-from punctual.occurrences.states import OccurrenceState, RunState
+from punctual.occurrences.states import LIVE_CAUSES, OccurrenceState, RunState
 from punctual.recovery.catchup import BATCH as CATCH_UP_BATCH
 from punctual.recovery.catchup import CaughtUp, catch_up
 from punctual.recovery.sweeper import sweep
@@ -88,12 +89,19 @@ def run_once(
         with unless_locked("queue"):
             # A predecessor may have ended while its job was locked here: its worker has left the rest to us.
             dispatch([*end_replaced(now).released, *admit_stranded(now)], now=now)
+    caught_up = Fired()
+    if Cursor.objects.catch_up_due(now).exists():
+        # After live occurrences, which come first.
+        with unless_locked("fire catch-up"):
+            caught_up = fire_catch_up(now)
+        dispatch(caught_up.ready, now=now, clock=clock)
     return Ticked(
         planned=sum(item.planned.instants for item in results),
-        fired=sum(item.fired.fired for item in results),
-        queued=sum(item.fired.queued for item in results),
-        skipped=sum(item.fired.skipped for item in results),
-        missed=sum(item.planned.absorbed + item.missed + item.fired.missed for item in results),
+        fired=caught_up.fired + sum(item.fired.fired for item in results),
+        queued=caught_up.queued + sum(item.fired.queued for item in results),
+        skipped=caught_up.skipped + sum(item.fired.skipped for item in results),
+        missed=caught_up.missed
+        + sum(item.planned.absorbed + item.missed + item.fired.missed for item in results),
         retried=len(retried),
         contended=results[-1].fired.contended,
         swept=sweep.run_once(now) if sweeping else None,
@@ -175,9 +183,12 @@ def _catch_up(now: datetime) -> int:
 def sleep_for(now: datetime) -> timedelta:
     """The time until the next row is due, at most MAX_SLEEP: other processes may commit new work."""
     next_due = [
-        Occurrence.objects.filter(state=OccurrenceState.PENDING).aggregate(at=Min("run_at"))["at"],
+        Occurrence.objects.filter(state=OccurrenceState.PENDING, cause__in=LIVE_CAUSES).aggregate(
+            at=Min("run_at")
+        )["at"],
         TaskRun.objects.filter(state=RunState.RETRY, parked_at=None).aggregate(at=Min("available_at"))["at"],
         Cursor.objects.filter(plan_at__isnull=False).aggregate(at=Min("plan_at"))["at"],
+        Cursor.objects.filter(catch_up_at__isnull=False).aggregate(at=Min("catch_up_at"))["at"],
     ]
     times = [at - now for at in next_due if at is not None]
     wait: timedelta = min([*times, MAX_SLEEP])

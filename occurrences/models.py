@@ -12,7 +12,15 @@ from punctual.jobs.ids import format_id
 from punctual.jobs.models import Job, Task
 from punctual.occurrences.querysets import CursorQuerySet, OccurrenceQuerySet, TaskRunQuerySet
 from punctual.occurrences.row_rules import ATTEMPT_RULES, OCCURRENCE_RULES, RUN_RULES
-from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, AttemptState, OccurrenceState, RunState
+from punctual.occurrences.states import (
+    CATCH_UP_CAUSES,
+    LIVE_CAUSES,
+    OCCURRENCE_ACTIVE,
+    RUN_HELD,
+    AttemptState,
+    OccurrenceState,
+    RunState,
+)
 
 
 class Cause(models.TextChoices):
@@ -40,6 +48,10 @@ class Cursor(models.Model):
         null=True, help_text="How far occurrences are planned; null after an edit."
     )
     plan_at = models.DateTimeField(null=True, help_text="When to plan again; null: never.")
+    catch_up_at = models.DateTimeField(
+        null=True,
+        help_text="When the next recovered, replayed or backfilled one may start; null: none is left.",
+    )
     problem = models.TextField(blank=True, default="", help_text="Why the job cannot be planned.")
     starts = models.PositiveIntegerField(
         default=0, help_text="Number of starts so far; the schedule option `max` bounds it."
@@ -51,6 +63,10 @@ class Cursor(models.Model):
         indexes = [
             # Planning: `plan_at <= now ORDER BY plan_at`.
             models.Index(fields=["plan_at"], condition=Q(plan_at__isnull=False), name="cursor_due"),
+            # Catch-up: `catch_up_at <= now ORDER BY catch_up_at`.
+            models.Index(
+                fields=["catch_up_at"], condition=Q(catch_up_at__isnull=False), name="cursor_catch_up_due"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -157,8 +173,16 @@ class Occurrence(models.Model):
     class Meta:
         ordering = ["-scheduled_for", "-created_at"]  # a replay above its original
         indexes = [
-            # Firing: `state = pending AND run_at <= now ORDER BY run_at`.
-            models.Index(fields=["run_at"], condition=Q(state="pending"), name="occurrence_due"),
+            # Firing: `state = pending AND cause IN live AND run_at <= now ORDER BY run_at`.
+            models.Index(
+                fields=["run_at"], condition=Q(state="pending", cause__in=LIVE_CAUSES), name="occurrence_due"
+            ),
+            # Catch-up: the first pending occurrence of a job that is recovered, replayed or backfilled.
+            models.Index(
+                fields=["job", "run_at"],
+                condition=Q(state="pending", cause__in=CATCH_UP_CAUSES),
+                name="occurrence_to_catch_up",
+            ),
             # Admission: the next in line of a pool; how many of its slots are taken.
             models.Index(
                 fields=["pool", "-priority", "run_at"], condition=Q(state="queued"), name="occurrence_in_line"

@@ -15,7 +15,15 @@ from django.db.models import F, FilteredRelation, ForeignKey, Func, Q, TextField
 from django.db.models.fields.related_lookups import RelatedIn
 from django.db.models.lookups import In
 
-from punctual.occurrences.states import OCCURRENCE_ACTIVE, RUN_HELD, RUN_MOVING, OccurrenceState, RunState
+from punctual.occurrences.states import (
+    CATCH_UP_CAUSES,
+    LIVE_CAUSES,
+    OCCURRENCE_ACTIVE,
+    RUN_HELD,
+    RUN_MOVING,
+    OccurrenceState,
+    RunState,
+)
 
 if TYPE_CHECKING:
     from punctual.occurrences.models import Cursor, Occurrence, TaskRun  # noqa: F401 - named in the bases
@@ -26,11 +34,20 @@ class CursorQuerySet(models.QuerySet["Cursor"]):
         """Jobs that must be planned."""
         return self.filter(plan_at__lte=now)
 
+    def catch_up_due(self, now: datetime) -> Self:
+        """Jobs of which a recovered, replayed or backfilled occurrence may start."""
+        return self.filter(catch_up_at__lte=now)
+
 
 class OccurrenceQuerySet(models.QuerySet["Occurrence"]):
     def due(self, now: datetime) -> Self:
-        """Pending, and the start time has come."""
-        return self.filter(state=OccurrenceState.PENDING, run_at__lte=now)
+        """Pending, and the start time has come; catch-up has its own line."""
+        live = {"cause__in": LIVE_CAUSES, "run_at__lte": now}
+        return self.filter(state=OccurrenceState.PENDING, **live)
+
+    def catching_up(self) -> Self:
+        """Recovered, replayed or backfilled, and not started."""
+        return self.filter(state=OccurrenceState.PENDING, cause__in=CATCH_UP_CAUSES)
 
     def timely(self, now: datetime) -> Self:
         return self.filter(Q(late_at__isnull=True) | Q(late_at__gt=now))

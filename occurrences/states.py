@@ -62,6 +62,7 @@ class Reason(TextChoices):
     # Admission: the occurrence waits
     POOL = "pool", "Its pool has no free slot."
     MAX_ACTIVE = "max_active", "As many occurrences are active as the setting max_active allows."
+    CATCH_UP = "catch-up", "A recovered, replayed or backfilled occurrence of its job was active; it is next."
     REQUESTED = "requested", "A replay or backfill waits for the active occurrence of its job."
     # Admission: the occurrence waits or is skipped, as the overlap policy says
     OVERLAP = "overlap", "Another occurrence of its job was active."
@@ -86,6 +87,10 @@ class Reason(TextChoices):
     NOT_REGISTERED = "no longer registered", "The task is no longer registered with the scheduler."
     REGISTERED_ANEW = "registered anew", "The task was registered again before its retry."
 
+
+# Values of `models.Cause`. What catches up starts at the job's `recovery_rate`, behind what is live.
+LIVE_CAUSES = ("schedule", "manual")
+CATCH_UP_CAUSES = ("recovery", "replay", "backfill")
 
 S, R = OccurrenceState, RunState
 

@@ -19,6 +19,7 @@ from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job, Origin
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence
+from punctual.occurrences.planning.cursors import line_up
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.states import OccurrenceState
 from punctual.recovery.models import Pruned
@@ -163,6 +164,7 @@ def _create(  # noqa: PLR0913 - facts of one batch
             for n, item in enumerate(missing)
         ]
         count = create_missing(rows)
+        line_up([job.id], now=now)
         record(count)
     return count
 

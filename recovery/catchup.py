@@ -23,6 +23,7 @@ from punctual.jobs.models import Job
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.planning.catchup_policy import to_execute
+from punctual.occurrences.planning.cursors import line_up
 from punctual.occurrences.planning.downtime import MAX_LISTED_INSTANTS
 from punctual.occurrences.querysets import OccurrenceQuerySet
 from punctual.occurrences.states import Reason
@@ -63,6 +64,7 @@ def _catch_up_jobs(jobs: set[UUID], now: datetime) -> CaughtUp:
         decide(newest[rows[-1].id], rows, ranges.get(job, ()), now=now) for job, rows in late.items()
     ]
     _write(decisions, now)
+    line_up([job for job, item in zip(late, decisions, strict=True) if item.recovered], now=now)
     return CaughtUp(
         jobs=len(decisions),
         recovered=sum(item.recovered for item in decisions),

@@ -16,6 +16,7 @@ from django.db.models import Count, Max, Min, Q
 from punctual.jobs.models import Task
 from punctual.occurrences import transitions
 from punctual.occurrences.models import Occurrence, Resolution, TaskRun
+from punctual.occurrences.planning.cursors import line_up
 from punctual.occurrences.planning.new_rows import create_missing
 from punctual.occurrences.querysets import TaskRunQuerySet
 from punctual.recovery.replay import new_replay
@@ -140,6 +141,7 @@ def _replay_runs(runs: Collection[TaskRun], requester: Requester, now: datetime)
         for run in runs
     ]
     create_missing(rows)
+    line_up([row.job_id for row in rows], now=now)
     transitions.resolve([run.id for run in runs], Resolution.REPLAYED, now=now)
     return [row.id for row in rows]
 

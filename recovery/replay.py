@@ -1,8 +1,8 @@
 """Run finished occurrences again, as new occurrences linked to them (REC-4).
 
 The id of a replay follows from its parent and the key of the request: a request that is repeated with the
-same key (a double click, a command that was run again) creates nothing new. Replays are fired like any other
-occurrence, so pools and overlap policies apply. Replays of one request start in the order of the given ids.
+same key (a double click, a command that was run again) creates nothing new. Replays start at the rate of
+their job, behind live occurrences, and pools apply; those of one request in the order of the given ids.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ from punctual.jobs.models import Job, Origin, Task
 from punctual.occurrences import transitions
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Occurrence, Resolution, TaskRun
+from punctual.occurrences.planning.cursors import line_up
 from punctual.occurrences.planning.new_rows import create_missing, new_occurrence
 from punctual.occurrences.querysets import OccurrenceQuerySet, TaskRunQuerySet
 from punctual.occurrences.states import OCCURRENCE_FINAL, OccurrenceState, RunState
@@ -66,6 +67,7 @@ def replay(  # noqa: PLR0913 - one request
                 row.run_at += order[_parent_id(row)] * MICROSECOND
             _resolve_dead_letters(rows, now)
             record(create_missing(rows))
+            line_up([row.job_id for row in rows], now=now)
         created += [row.id for row in rows]
         progress(len(batch))
     return Replayed(tuple(created), refused=len(order) - len(created))

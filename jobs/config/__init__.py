@@ -8,6 +8,7 @@ DefinitionError.
 - `keys`: which settings exist, how each is read from Python or JSON and written as JSON.
 - `choices`: the enums that settings take.
 - `cascade`: `Config`, the defaults, and the effective configuration of a job, a task or an occurrence.
+- `rate`: rates such as `10/m`.
 - `retry`: the retry policy and its formula.
 - `bounded_duration`: durations within the bounds that settings allow.
 

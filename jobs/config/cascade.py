@@ -33,6 +33,7 @@ class Config:
     recovery: Recovery = Recovery.EXECUTE_LAST
     recovery_max_occurrences: int | None = None
     recovery_max_duration: timedelta | None = None
+    recovery_rate: str | None = "10/m"
     misfire_grace: timedelta = timedelta(seconds=60)
     pool: str = "default"
     priority: int = 0

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from punctual.jobs.config.bounded_duration import duration, format_duration
 from punctual.jobs.config.choices import FailureStrategy, Mode, Overlap, Recovery, Update
+from punctual.jobs.config.rate import read_rate
 from punctual.jobs.config.retry import Retry
 from punctual.jobs.errors import DefinitionError
 from punctual.schedules import ScheduleError, krontab
@@ -134,6 +135,7 @@ KEYS: Mapping[str, Key] = {
     "recovery": Key(partial(_choice, Recovery), str),
     "recovery_max_occurrences": Key(partial(_optional, _recovery_limit)),
     "recovery_max_duration": Key(partial(_optional, duration), _dump_optional),
+    "recovery_rate": Key(partial(_optional, read_rate)),
     "misfire_grace": Key(duration, format_duration),
     "pool": Key(_name),
     "priority": Key(_priority),

@@ -44,6 +44,7 @@ class JobOptions(TaskOptions, total=False):
     recovery: str
     recovery_max_occurrences: int
     recovery_max_duration: Duration
+    recovery_rate: str | None
     misfire_grace: Duration
     pool: str
     priority: int

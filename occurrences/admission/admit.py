@@ -19,7 +19,8 @@ class Facts:
 
     now: datetime
     with_tasks: Set[str]  # occurrences whose version has tasks
-    busy: Set[str] = frozenset()  # jobs with an active exclusive occurrence or, for newcomers, a waiting one
+    # Jobs with an active exclusive occurrence or, for newcomers, a waiting one, and its cause.
+    busy: Mapping[str, str] = field(default_factory=dict)
     broken: Set[str] = frozenset()  # occurrences with an unusable configuration
     starts_left: Mapping[str, int] = field(default_factory=dict)  # only jobs with a `max`
     free: Mapping[str, int] = field(default_factory=dict)  # free slots by pool, and of the platform
@@ -35,7 +36,7 @@ class Admission:
 
 def admit(due: Iterable[Due], facts: Facts) -> Admission:
     """Give slots by priority, then by start time; within a job the earlier occurrence comes first."""
-    busy_jobs = set(facts.busy)
+    busy = dict(facts.busy)
     free = dict(facts.free)
     starts: Counter[str] = Counter()
     fire: list[Due] = []
@@ -47,16 +48,16 @@ def admit(due: Iterable[Due], facts: Facts) -> Admission:
             skip.setdefault(reason, []).append(row.id)
         elif row.expires_at is not None and row.expires_at < facts.now:
             miss.append(row.id)
-        elif row.exclusive and row.job_id in busy_jobs:
-            queue_or_skip(row, queue, skip)
+        elif row.exclusive and row.job_id in busy:
+            queue_or_skip(row, busy[row.job_id], queue, skip)
         elif full := take_slot(free, row.pool):
             queue.setdefault(full, []).append(row)
             # A later occurrence of the same job must not overtake it.
-            busy_jobs |= {row.job_id} if row.exclusive else set()
+            busy |= {row.job_id: row.cause} if row.exclusive else {}
         else:
             fire.append(row)
             starts[row.job_id] += row.cause in COUNTED_CAUSES
-            busy_jobs |= {row.job_id} if row.exclusive else set()
+            busy |= {row.job_id: row.cause} if row.exclusive else {}
     return Admission(tuple(fire), queue, skip, tuple(miss))
 
 

@@ -21,13 +21,13 @@ from punctual.occurrences.admission.admit import Admission, Facts, admit
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.capacity import free_slots, pools_with_queue, starts_left_by_job
 from punctual.occurrences.admission.opening import open_occurrences, with_held_tasks
-from punctual.occurrences.admission.overlap import KEEPS_LATEST, REQUESTED_CAUSES
+from punctual.occurrences.admission.overlap import KEEPS_LATEST
 from punctual.occurrences.admission.selection import Selection, select_due
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.outbox import Ready
 from punctual.occurrences.planning.cursors import SeenJob
-from punctual.occurrences.states import Reason
+from punctual.occurrences.states import LIVE_CAUSES, Reason
 
 BATCH = 1000
 
@@ -67,16 +67,21 @@ def fire_due(now: datetime, *, limit: int = BATCH, careful: bool = False) -> Fir
         selection = select_due(now, limit)
         if not selection.rows:
             return Fired(contended=selection.due_count, more=selection.more)
-        left = starts_left_by_job(selection.rows, selection.starts)
-        free = _free_slots({row.pool for row in selection.rows}, wait=not careful)
-        if careful:
-            selection = _without_held(selection, free)
-        facts = Facts(now, selection.steps.keys(), selection.busy, selection.broken, left, free)
-        admission = admit(selection.rows, facts)
-        _write(admission, now)
-        with engine().pipeline():
-            ready = open_occurrences(admission.fire, selection.steps, now=now, bounded=left.keys())
-            return _result(selection, admission, ready)  # built while the database writes
+        return fire_selection(selection, now, careful=careful)
+
+
+def fire_selection(selection: Selection, now: datetime, *, careful: bool = False) -> Fired:
+    """Admit locked rows. Call inside the transaction that has locked them."""
+    left = starts_left_by_job(selection.rows, selection.starts)
+    free = _free_slots({row.pool for row in selection.rows}, wait=not careful)
+    if careful:
+        selection = _without_held(selection, free)
+    facts = Facts(now, selection.steps.keys(), selection.busy, selection.broken, left, free)
+    admission = admit(selection.rows, facts)
+    _write(admission, now)
+    with engine().pipeline():
+        ready = open_occurrences(admission.fire, selection.steps, now=now, bounded=left.keys())
+        return _result(selection, admission, ready)  # built while the database writes
 
 
 def _free_slots(pools: Collection[str], *, wait: bool) -> dict[str, int]:
@@ -103,10 +108,10 @@ def _write(admission: Admission, now: datetime) -> None:
 
 def _supersede(queued: Collection[Due], now: datetime) -> None:
     """Skip older waiting occurrences of jobs whose policy keeps only the latest."""
-    latest = [row for row in queued if row.overlap in KEEPS_LATEST]
+    latest = [row for row in queued if row.overlap in KEEPS_LATEST and row.cause in LIVE_CAUSES]
     if latest:
         waiting = Occurrence.objects.waiting().filter(job__any=[row.job_id for row in latest])
-        waiting = waiting.exclude(cause__in=REQUESTED_CAUSES)
+        waiting = waiting.filter(cause__in=LIVE_CAUSES).exclude(reason=Reason.CATCH_UP)
         older = waiting.exclude(id__in=[row.id for row in latest]).order_by("id")
         # The cursor is locked already: do not wait for an occurrence that another process is ending.
         locked = older.select_for_update(skip_locked=True, no_key=True).values_list("id", flat=True)

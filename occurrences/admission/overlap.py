@@ -1,5 +1,8 @@
 """The overlap policy: what happens to an occurrence while another one of its job is active (OCC-4). Pure.
 
+A live occurrence that meets a recovered, replayed or backfilled one waits and starts next, whatever the
+policy says, and a recovered, replayed or backfilled one is never skipped (LIM-5).
+
 `allow` never comes here: its occurrences are not exclusive. For `replace` the newcomer waits like any other,
 and the sweeper ends the active occurrence (`punctual.recovery.sweeper.replacement`).
 """
@@ -7,7 +10,7 @@ and the sweeper ends the active occurrence (`punctual.recovery.sweeper.replaceme
 from punctual.jobs.config.choices import Overlap
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.models import Cause
-from punctual.occurrences.states import Reason
+from punctual.occurrences.states import CATCH_UP_CAUSES, Reason
 
 REQUESTED_CAUSES = (Cause.REPLAY, Cause.BACKFILL)
 KEEPS_LATEST = frozenset({Overlap.QUEUE_LATEST, Overlap.REPLACE})
@@ -16,15 +19,18 @@ Queue = dict[Reason, list[Due]]
 Skip = dict[Reason, list[str]]
 
 
-def queue_or_skip(row: Due, queue: Queue, skip: Skip) -> None:
-    """Add an occurrence of a busy job to `queue` or `skip`, as its overlap policy says."""
-    if row.cause in REQUESTED_CAUSES:
-        # An operator asked for this one: it neither supersedes other occurrences nor is superseded.
-        queue.setdefault(Reason.REQUESTED, []).append(row)
+def queue_or_skip(row: Due, active: str, queue: Queue, skip: Skip) -> None:
+    """Add an occurrence of a busy job to `queue` or `skip`; `active` is the cause of the one before it."""
+    if row.cause in CATCH_UP_CAUSES:
+        # It neither supersedes other occurrences nor is superseded.
+        reason = Reason.REQUESTED if row.cause in REQUESTED_CAUSES else Reason.OVERLAP
+        queue.setdefault(reason, []).append(row)
+        return
+    if active in CATCH_UP_CAUSES:
+        queue.setdefault(Reason.CATCH_UP, []).append(row)
         return
     overlap = Overlap(row.overlap)
-    # What a recovery policy decided to run does run, one after the other.
-    if overlap is Overlap.SKIP and row.cause != Cause.RECOVERY:
+    if overlap is Overlap.SKIP:
         skip.setdefault(Reason.OVERLAP, []).append(row.id)
         return
     waiting = queue.setdefault(Reason.OVERLAP, [])

@@ -14,8 +14,8 @@ from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.admission.opening import Steps, resolve_steps
 from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.planning.cursors import CONFIG, JOB_COLUMNS, SeenJob, build_job, job_columns
-from punctual.occurrences.querysets import Ids, IdText
-from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState
+from punctual.occurrences.querysets import CursorQuerySet, Ids, IdText
+from punctual.occurrences.states import LIVE_CAUSES, OCCURRENCE_ACTIVE, OccurrenceState
 
 # First the columns of Due, which end with the first columns of its job; then the others of the job.
 DUE = slice(len(Due._fields))
@@ -40,7 +40,7 @@ class Selection:
     cursors: dict[str, CursorFacts] = field(default_factory=dict)  # by job
     steps: Steps = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
-    busy: set[str] = field(default_factory=set)
+    busy: dict[str, str] = field(default_factory=dict)
 
     @property
     def starts(self) -> dict[str, int]:
@@ -61,12 +61,13 @@ def select_due(now: datetime, limit: int) -> Selection:
     locked = _lock_rows(now, limit + 1)
     job_by_row = dict(locked[:limit])
     selection = Selection(len(job_by_row), more=len(locked) > limit)
-    cursors = _lock_cursors(set(job_by_row.values()), now)
+    cursors = lock_cursors(Cursor.objects.filter(job__any=Ids(set(job_by_row.values()))), now)
     ids = [id_ for id_, job in job_by_row.items() if job in cursors]
-    return _with_facts(replace(selection, cursors=cursors), ids, now) if ids else selection
+    return read_facts(replace(selection, cursors=cursors), ids, now) if ids else selection
 
 
-def _with_facts(selection: Selection, ids: Collection[str], now: datetime) -> Selection:
+def read_facts(selection: Selection, ids: Collection[str], now: datetime) -> Selection:
+    """Read the facts about locked rows."""
     rows: list[Due] = []
     jobs: dict[str, tuple[Any, ...]] = {}
     pending = Occurrence.objects.filter(id__any=ids, state=OccurrenceState.PENDING)
@@ -85,19 +86,24 @@ def _lock_rows(now: datetime, limit: int) -> list[tuple[str, str]]:
     return list(locked.values_list(IdText("id"), IdText("job_id"))[:limit])
 
 
-def _lock_cursors(jobs: Collection[str], now: datetime) -> dict[str, CursorFacts]:
-    """The cursors that no other process holds, by job.
+def lock_cursors(cursors: CursorQuerySet, now: datetime, limit: int | None = None) -> dict[str, CursorFacts]:
+    """Those of the cursors that no other process holds, by job.
 
     A job that was edited and is not planned anew yet is left out: its rows may be outdated.
     """
-    rows = Cursor.objects.filter(job__any=Ids(jobs)).exclude(planned_until=None, plan_at__lte=now)
-    locked = rows.order_by("job_id").select_for_update(skip_locked=True, no_key=True)
-    facts = locked.values_list(IdText("job_id"), "planned_until", "plan_at", "starts")
+    rows = cursors.exclude(planned_until=None, plan_at__lte=now).order_by("job_id")
+    locked = rows.select_for_update(skip_locked=True, no_key=True)
+    facts = locked.values_list(IdText("job_id"), "planned_until", "plan_at", "starts")[:limit]
     return {job: CursorFacts(*row) for job, *row in facts}
 
 
-def _busy(jobs: Collection[str]) -> set[str]:
-    """Jobs with an active or waiting exclusive occurrence: a newcomer comes after it."""
+def _busy(jobs: Collection[str]) -> dict[str, str]:
+    """Jobs with an active or waiting exclusive occurrence, which a newcomer comes after, and its cause.
+
+    Of several the active one counts; then a live one that waits.
+    """
     states = (OccurrenceState.QUEUED, *OCCURRENCE_ACTIVE)
-    ahead = Occurrence.objects.filter(job__any=Ids(jobs), state__in=states, exclusive=True)
-    return set(ahead.order_by().values_list(IdText("job_id"), flat=True))
+    ahead = Occurrence.objects.filter(job__any=Ids(jobs), state__in=states, exclusive=True).order_by()
+    rows = list(ahead.values_list(IdText("job_id"), "state", "cause"))
+    rows.sort(key=lambda row: (row[1] != OccurrenceState.QUEUED, row[2] in LIVE_CAUSES))
+    return {job: cause for job, _, cause in rows}

@@ -18,12 +18,13 @@ from punctual.occurrences.admission.capacity import (
     free_slots,
     starts_left_by_job,
 )
+from punctual.occurrences.admission.catch_up import pace
 from punctual.occurrences.admission.opening import open_occurrences, resolve_steps, with_held_tasks
 from punctual.occurrences.admission.slots import resume_waiting
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.querysets import Ids, IdText, OccurrenceQuerySet
-from punctual.occurrences.states import OccurrenceState, Reason
+from punctual.occurrences.states import LIVE_CAUSES, OccurrenceState, Reason
 
 BATCH = 200
 SPARE_CANDIDATES = 20  # read beyond the free slots: some may be expired, or taken by another worker
@@ -60,6 +61,7 @@ def admit_waiting(
         transitions.miss(admission.miss, reason=Reason.WINDOW, now=now)
     with engine().pipeline():
         opened = open_occurrences(admission.fire, steps, now=now, bounded=left.keys())
+    pace(admission.fire, now=now)
     return (*resumed, *(UUID(run.run_id) for run in opened))
 
 
@@ -77,13 +79,18 @@ def _candidates(jobs: Collection[UUID], pools: Collection[str], limit: int) -> s
 
 
 def first_in_line(condition: Q) -> OccurrenceQuerySet:
-    """The first waiting occurrence of each job that has none active; all of jobs that may overlap."""
+    """The first waiting occurrence of each job that has none active; all of jobs that may overlap.
+
+    Live ones come before those that are recovered, replayed or backfilled.
+    """
     same_job = {"job": OuterRef("job")}
     active = Occurrence.objects.active().filter(exclusive=True, **same_job)
-    earlier = Occurrence.objects.waiting().filter(
-        Q(run_at__lt=OuterRef("run_at")) | Q(run_at=OuterRef("run_at"), id__lt=OuterRef("id")), **same_job
-    )
-    free = Q(exclusive=False) | (~Exists(active) & ~Exists(earlier))
+    others = Occurrence.objects.waiting().filter(**same_job)
+    live = others.filter(cause__in=LIVE_CAUSES)
+    earlier = Q(run_at__lt=OuterRef("run_at")) | Q(run_at=OuterRef("run_at"), id__lt=OuterRef("id"))
+    first_live = Q(cause__in=LIVE_CAUSES) & ~Exists(live.filter(earlier))
+    first_of_all = ~Exists(live) & ~Exists(others.filter(earlier))
+    free = Q(exclusive=False) | (~Exists(active) & (first_live | first_of_all))
     rows = Occurrence.objects.waiting().filter(condition)
     return rows.filter(free).order_by("-priority", "run_at", "id")
 
@@ -106,6 +113,6 @@ def _lock_waiting(ids: Collection[str]) -> list[str]:
     return list(rows.select_for_update(skip_locked=True, no_key=True).values_list(IdText("id"), flat=True))
 
 
-def _busy(jobs: Collection[str]) -> set[str]:
+def _busy(jobs: Collection[str]) -> dict[str, str]:
     active = Occurrence.objects.active().filter(job__any=Ids(jobs), exclusive=True)
-    return set(active.values_list(IdText("job_id"), flat=True))
+    return dict(active.values_list(IdText("job_id"), "cause"))

@@ -1,7 +1,7 @@
 """Read cursors together with the columns of their jobs that planning needs."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -68,6 +68,13 @@ class SeenJob(NamedTuple):
     plan_at: datetime | None
     job: Job
     config: str
+
+
+def line_up(jobs: Iterable[UUID], *, now: datetime) -> None:
+    """Tell beats that these jobs have something to catch up; call in the transaction that creates it."""
+    rows = Cursor.objects.filter(job__in=set(jobs)).order_by("job_id")
+    locked = rows.select_for_update(no_key=True).values_list("job_id", "catch_up_at")
+    Cursor.objects.filter(job__in=[job for job, at in locked if at is None]).update(catch_up_at=now)
 
 
 def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -> list[PlanCursor]:

@@ -1,8 +1,8 @@
 """Record late instants of jobs that are far behind, after downtime or a long pause (OCC-5).
 
 A job with more than MAX_INSTANTS_PER_PLAN late instants is not planned row by row. Instants that its recovery
-policy does not run are recorded as ranges; instants that it runs are planned in portions, the next one when
-most of the last have started. This happens under the cursor's lock and moves the cursor in the same
+policy does not run are recorded as ranges; instants that it runs are planned in portions, at most
+MAX_TO_CATCH_UP rows ahead. This happens under the cursor's lock and moves the cursor in the same
 transaction, so a crash, a repetition or a second beat changes nothing.
 """
 
@@ -19,7 +19,7 @@ from punctual.jobs.models import Job
 from punctual.occurrences.models import Occurrence
 from punctual.occurrences.planning.catchup_policy import Bounds, bounds
 from punctual.occurrences.planning.cursors import PlanCursor
-from punctual.occurrences.planning.instants import MAX_INSTANTS_PER_PLAN, Plan, reach_after
+from punctual.occurrences.planning.instants import Plan, reach_after
 from punctual.occurrences.planning.stretches import Stretches, collect_stretches
 from punctual.occurrences.states import OccurrenceState, Reason
 from punctual.schedules import Schedule
@@ -29,6 +29,7 @@ MAX_INSTANTS_PER_BATCH = 500_000  # of all jobs, in one transaction
 FAR_BEHIND = timedelta(minutes=1)
 NEXT_PORTION_AFTER = timedelta(seconds=1)
 MAX_RUN_AFTER_EDIT = 10_000
+MAX_TO_CATCH_UP = 20_000  # rows of one job; beyond, its newest instants wait until some of these have started
 MAX_LISTED_INSTANTS = 500  # instants a compressed run lists one by one
 
 
@@ -75,11 +76,11 @@ class LateInstants:
         return Stretches()
 
     def next_portion(self, job: Job, plan: Plan, start: datetime) -> Plan:
-        """The next rows of a job that runs all it missed; none while most of the last ones wait."""
+        """The next rows of a job that runs all it missed; none while very many of them wait."""
         if self.closing:
             return plan
         plan_at = self.now + NEXT_PORTION_AFTER
-        if self.waiting.get(job.id, 0) > MAX_INSTANTS_PER_PLAN // 2:
+        if self.waiting.get(job.id, 0) > MAX_TO_CATCH_UP:
             return Plan((), start, plan_at)
         return plan._replace(plan_at=plan_at)
 

@@ -23,6 +23,7 @@ from punctual.jobs.job_schedule import schedule_of
 from punctual.jobs.models import Job, JobVersion, Pause
 from punctual.occurrences.engines.current import engine
 from punctual.occurrences.models import Cause, Cursor, Occurrence
+from punctual.occurrences.planning.cursors import line_up
 from punctual.occurrences.planning.downtime import MAX_LISTED_INSTANTS
 from punctual.occurrences.planning.instants import choose, reach_after
 from punctual.occurrences.planning.new_rows import create_missing, is_plannable, new_occurrence
@@ -62,6 +63,7 @@ def run_skipped(job: Job, *, choice: str, since: datetime, now: datetime) -> int
     covers = covered_span(rows, newest) if choice == Backlog.COMPRESSED and newest else None
     repeats = _repeats(job, chosen, covers, now)
     create_missing(repeats)
+    line_up([job.id], now=now)
     return len(repeats)
 
 

@@ -298,6 +298,7 @@ class Migration(migrations.Migration):
                 ('settled_until', models.DateTimeField(help_text='Never moves back; no occurrence is created at or before it.')),
                 ('planned_until', models.DateTimeField(help_text='How far occurrences are planned; null after an edit.', null=True)),
                 ('plan_at', models.DateTimeField(help_text='When to plan again; null: never.', null=True)),
+                ('catch_up_at', models.DateTimeField(help_text='When the next recovered, replayed or backfilled one may start; null: none is left.', null=True)),
                 ('problem', models.TextField(blank=True, default='', help_text='Why the job cannot be planned.')),
                 ('starts', models.PositiveIntegerField(default=0, help_text='Number of starts so far; the schedule option `max` bounds it.')),
             ],
@@ -400,6 +401,10 @@ class Migration(migrations.Migration):
             model_name='cursor',
             index=models.Index(condition=models.Q(('plan_at__isnull', False)), fields=['plan_at'], name='cursor_due'),
         ),
+        migrations.AddIndex(
+            model_name='cursor',
+            index=models.Index(condition=models.Q(('catch_up_at__isnull', False)), fields=['catch_up_at'], name='cursor_catch_up_due'),
+        ),
         migrations.AddField(
             model_name='taskstate',
             name='run',
@@ -415,7 +420,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='occurrence',
-            index=models.Index(condition=models.Q(('state', 'pending')), fields=['run_at'], name='occurrence_due'),
+            index=models.Index(condition=models.Q(('cause__in', ('schedule', 'manual')), ('state', 'pending')), fields=['run_at'], name='occurrence_due'),
+        ),
+        migrations.AddIndex(
+            model_name='occurrence',
+            index=models.Index(condition=models.Q(('cause__in', ('recovery', 'replay', 'backfill')), ('state', 'pending')), fields=['job', 'run_at'], name='occurrence_to_catch_up'),
         ),
         migrations.AddIndex(
             model_name='occurrence',

@@ -29,6 +29,7 @@ OVERRIDES: dict[str, tuple[Any, Any]] = {
     "recovery": ("bounded_window", "bounded_window"),
     "recovery_max_occurrences": (3, 3),
     "recovery_max_duration": ("24h", "1d"),
+    "recovery_rate": ("030/h", "30/h"),
     "misfire_grace": ("5m", "5m"),
     "pool": ("reports", "reports"),
     "priority": (-5, -5),

@@ -1,6 +1,7 @@
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from punctual.jobs.models import Job
 from punctual.occurrences.admission.admit import Admission, Facts, admit
 from punctual.occurrences.admission.candidates import Due
 from punctual.occurrences.models import Cause
-from punctual.occurrences.states import Reason
+from punctual.occurrences.states import CATCH_UP_CAUSES, Reason
 from tests.occurrences.factories import a_job, an_occurrence, as_due
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -23,7 +24,9 @@ def due(job: Job, overlap: str = "skip", cause: Cause = Cause.SCHEDULE) -> Due:
     return as_due(an_occurrence(job, at, config={"overlap": overlap}, cause=cause))
 
 
-def admit_rows(*rows: Due, busy: Set[str] = frozenset(), idle: Set[str] = frozenset()) -> Admission:
+def admit_rows(
+    *rows: Due, busy: Mapping[str, str] = MappingProxyType({}), idle: Set[str] = frozenset()
+) -> Admission:
     return admit(rows, Facts(NOW, {row.id for row in rows if row.job_id not in idle}, busy))
 
 
@@ -47,13 +50,31 @@ def test_three_due_at_once_of_a_free_job(overlap: str, fired: int, queued: int, 
 @pytest.mark.parametrize(("overlap", "place"), [("skip", "skip"), ("queue", "queue"), ("allow", "fire")])
 def test_one_due_of_a_busy_job(overlap: str, place: str) -> None:
     row = due(JOBS[0], overlap)
-    result = admit_rows(row, busy={row.job_id})
+    result = admit_rows(row, busy={row.job_id: "schedule"})
     found = {
         "fire": list(result.fire),
         "queue": result.queue.get(Reason.OVERLAP, []),
         "skip": result.skip.get(Reason.OVERLAP, []),
     }
     assert {name for name, rows in found.items() if rows} == {place}
+
+
+@pytest.mark.req("LIM-5")
+@pytest.mark.parametrize("overlap", ["skip", "queue", "queue_latest", "replace"])
+@pytest.mark.parametrize("active", CATCH_UP_CAUSES)
+def test_a_live_one_waits_for_catch_up_whatever_the_policy(overlap: str, active: str) -> None:
+    rows = [due(JOBS[0], overlap), due(JOBS[0], overlap, Cause.MANUAL)]
+    result = admit_rows(*rows, busy={rows[0].job_id: active})
+    assert (result.queue, result.skip) == ({Reason.CATCH_UP: rows}, {}), "none supersedes the other"
+
+
+@pytest.mark.req("LIM-5")
+@pytest.mark.parametrize("overlap", ["skip", "queue", "queue_latest", "replace"])
+@pytest.mark.parametrize("cause", CATCH_UP_CAUSES)
+def test_catch_up_waits_for_whatever_is_active_and_is_never_skipped(overlap: str, cause: str) -> None:
+    rows = [due(JOBS[0], overlap, Cause(cause)) for _ in range(2)]
+    result = admit_rows(*rows, busy={rows[0].job_id: "schedule"})
+    assert (list(result.queue.values()), result.skip) == ([rows], {})
 
 
 @pytest.mark.req("OCC-4")
@@ -107,7 +128,7 @@ def test_never_two_exclusive_occurrences_of_one_job_and_every_row_is_decided(
     wanted: list[tuple[Job, str]], busy: set[str]
 ) -> None:
     rows = [due(job, overlap) for job, overlap in wanted]
-    result = admit_rows(*rows, busy=busy)
+    result = admit_rows(*rows, busy=dict.fromkeys(busy, "schedule"))
 
     exclusive = [row.job_id for row in result.fire if row.exclusive]
     assert len(exclusive) == len(set(exclusive))

@@ -62,7 +62,7 @@ def test_a_selection_holds_all_facts_about_the_due_rows(ledger: list[Job]) -> No
     assert selection.starts == {id_: len(name) for name, id_ in jobs.items()}
     owners = {row.id: row.job for row in selection.rows}
     assert {owners[id_] for id_ in selection.broken} == {"broken"}
-    assert selection.busy == {jobs["wide"]}
+    assert selection.busy == {jobs["wide"]: "schedule"}
     names = {owners[id_]: [step.name for step in steps] for id_, steps in selection.steps.items()}
     assert names == {"plain": ["step 0"], "wide": ["step 0", "step 1", "step 2"], "odd": ["step 1"]}
 
