@@ -125,6 +125,9 @@ class Occurrence(models.Model):
     )
     state = models.CharField(max_length=24, choices=OccurrenceState, default=OccurrenceState.PENDING)
     reason = models.CharField(max_length=200, blank=True, default="")
+    ending = models.CharField(
+        max_length=24, blank=True, default="", help_text="How it will end, once its clean-up is over."
+    )
     exclusive = models.BooleanField(help_text="No second occurrence of the job may be active.")
     pool = models.CharField(max_length=100, default="default", help_text="Pool whose slot it takes.")
     priority = models.IntegerField(default=0, help_text="Higher starts first when slots are scarce.")

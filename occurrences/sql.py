@@ -283,8 +283,8 @@ STEP_DUE = f"""
 @cache
 def lock_occurrences(wait: Wait) -> str:
     return f"""
-    SELECT {OCCURRENCE}, occurrence.started_at, occurrence.holds_slot
-        {", " + WAIT_BRIEFLY if wait is Wait.BRIEFLY else ""}
+    SELECT {OCCURRENCE}, occurrence.started_at, occurrence.holds_slot,
+        occurrence.ending, occurrence.reason {", " + WAIT_BRIEFLY if wait is Wait.BRIEFLY else ""}
     FROM punctual_occurrence occurrence JOIN punctual_job job ON job.id = occurrence.job_id
     WHERE occurrence.id = ANY(%(ids)s::uuid[])
     AND {_unindexed("occurrence.state")} = ANY(%(states)s::text[])

@@ -85,6 +85,16 @@ def fire(ids: IdsOrTexts, *, now: datetime) -> int:
     return _move(ids, OccurrenceState.DISPATCHED, fired_at=now, reason="", holds_slot=True)
 
 
+def mark_ending(ids: Ids, outcome: OccurrenceState, *, reason: str, now: datetime) -> int:
+    """Keep active occurrences until their clean-up is over, at most for another execution_timeout."""
+    deadline = now + F("execution_timeout")
+    return (
+        Occurrence.objects.active()
+        .filter(id__in=ids)
+        .update(ending=outcome, reason=reason, deadline_at=deadline)
+    )
+
+
 def rest(ids: Ids) -> int:
     """Give the slots of active occurrences back that only wait; the caller holds their locks."""
     return Occurrence.objects.active().filter(id__in=ids).update(holds_slot=False)

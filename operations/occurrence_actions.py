@@ -57,8 +57,8 @@ def cancel_occurrences(
     with audited(AuditedAction.CANCEL, requester, now=now, details=criteria or _ids_detail(ids)) as entry:
         for batch in batches(sorted(ids)):
             with transaction.atomic():
-                ended = cancel(batch, reason=Reason.OPERATOR, now=now)
-                entry.add(len(ended.finished))
+                ended = cancel(batch, reason=Reason.OPERATOR, now=now, clean_up=True)
+                entry.add(len(ended.finished) + len(ended.cleaning))
             dispatch(ended.released, now=now)
             progress(len(batch))
     return entry.count

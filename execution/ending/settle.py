@@ -55,6 +55,7 @@ class Settled:
     finished: tuple[UUID, ...] = ()
     fenced: int = 0
     with_hooks: tuple[UUID, ...] = ()  # those of `finished` whose jobs have hooks
+    cleaning: tuple[UUID, ...] = ()  # canceled, and active until their clean-up is over
     failed: tuple[FailedAttempt, ...] = field(default=(), compare=False)
 
 
@@ -64,6 +65,7 @@ def combine(first: Settled, second: Settled) -> Settled:
         (*first.finished, *second.finished),
         first.fenced + second.fenced,
         (*first.with_hooks, *second.with_hooks),
+        (*first.cleaning, *second.cleaning),
         (*first.failed, *second.failed),
     )
 
@@ -95,7 +97,9 @@ def roll_up(occurrences: Iterable[OccurrenceFacts], runs: Iterable[RunFacts], *,
     if released:
         transitions.release(released, now=now)
     closed = [
-        (row, _after_step(group, step, now), step.outcome) for row, group, step in steps if step.outcome
+        (row, _after_step(group, step, now), OccurrenceState(row.ending or step.outcome))
+        for row, group, step in steps
+        if step.outcome
     ]
     ended = close(closed, now=now)
     # A run that was released while its occurrence had no slot waits for one.
@@ -143,7 +147,13 @@ def close(
         return Settled()
     finalized = {row.id: not row.config.get("on_complete") for row, _, _ in closed}
     closings = [
-        Closing(row.id, outcome, reason, finalized[row.id], json.dumps(summary(row, runs, outcome, now)))
+        Closing(
+            row.id,
+            outcome,
+            reason or row.reason,
+            finalized[row.id],
+            json.dumps(summary(row, runs, outcome, now)),
+        )
         for row, runs, outcome in closed
     ]
     ended = transitions.close(closings, states=states, now=now)

@@ -51,6 +51,8 @@ class OccurrenceFacts(NamedTuple):
     config: Mapping[str, Any]
     started_at: datetime | None
     holds_slot: bool = True
+    ending: str = ""  # how it will end, once its clean-up is over
+    reason: str = ""
 
 
 class RunFacts(NamedTuple):

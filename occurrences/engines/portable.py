@@ -144,6 +144,8 @@ def _occurrence_facts(row: Occurrence) -> OccurrenceFacts:
         scheduled_for=row.scheduled_for,
         pool=row.pool,
         holds_slot=row.holds_slot,
+        ending=row.ending,
+        reason=row.reason,
         config=row.config,
         started_at=row.started_at,
     )

@@ -197,8 +197,8 @@ def _element(value: object) -> str:
 
 
 def _occurrence_facts(row: tuple[Any, ...]) -> OccurrenceFacts:
-    *facts, config, started_at, holds_slot = row
-    return OccurrenceFacts._make((*facts, _shared(config), started_at, holds_slot))
+    *facts, config = row[:8]
+    return OccurrenceFacts(*[*facts, _shared(config), *row[8:]])
 
 
 @lru_cache(maxsize=1024)

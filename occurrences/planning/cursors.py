@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
@@ -72,9 +72,10 @@ class SeenJob(NamedTuple):
 
 def line_up(jobs: Iterable[UUID], *, now: datetime) -> None:
     """Tell beats that these jobs have something to catch up; call in the transaction that creates it."""
-    rows = Cursor.objects.filter(job__in=set(jobs)).order_by("job_id")
-    locked = rows.select_for_update(no_key=True).values_list("job_id", "catch_up_at")
-    Cursor.objects.filter(job__in=[job for job, at in locked if at is None]).update(catch_up_at=now)
+    with transaction.atomic():
+        rows = Cursor.objects.filter(job__in=set(jobs)).order_by("job_id")
+        locked = rows.select_for_update(no_key=True).values_list("job_id", "catch_up_at")
+        Cursor.objects.filter(job__in=[job for job, at in locked if at is None]).update(catch_up_at=now)
 
 
 def lock_cursors(due: CursorQuerySet, limit: int, seen: Mapping[str, SeenJob]) -> list[PlanCursor]:

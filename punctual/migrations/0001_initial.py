@@ -125,6 +125,7 @@ class Migration(migrations.Migration):
                 ('late_at', models.DateTimeField(help_text='Counts as late after; then the recovery policy decides.', null=True)),
                 ('state', models.CharField(choices=[('pending', 'pending'), ('queued', 'queued'), ('dispatched', 'dispatched'), ('running', 'running'), ('completed', 'completed'), ('completed_with_errors', 'completed with errors'), ('failed', 'failed'), ('canceled', 'canceled'), ('failed_stale', 'failed (stale)'), ('skipped', 'skipped'), ('missed', 'missed')], default='pending', max_length=24)),
                 ('reason', models.CharField(blank=True, default='', max_length=200)),
+                ('ending', models.CharField(blank=True, default='', help_text='How it will end, once its clean-up is over.', max_length=24)),
                 ('exclusive', models.BooleanField(help_text='No second occurrence of the job may be active.')),
                 ('pool', models.CharField(default='default', help_text='Pool whose slot it takes.', max_length=100)),
                 ('priority', models.IntegerField(default=0, help_text='Higher starts first when slots are scarce.')),

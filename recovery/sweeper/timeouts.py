@@ -27,7 +27,7 @@ def end_overdue(now: datetime, *, limit: int = BATCH) -> Settled:
     if not ids:
         return Settled()
     outcome = OccurrenceState.FAILED_STALE
-    ended = cancel(ids, reason=Reason.EXECUTION_TIMEOUT, now=now, outcome=outcome, wait=False)
+    ended = cancel(ids, reason=Reason.EXECUTION_TIMEOUT, now=now, outcome=outcome, wait=False, clean_up=True)
     _emit_stale(ended)
     return ended
 

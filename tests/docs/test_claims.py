@@ -172,7 +172,7 @@ def test_recovered_occurrences_all_run_whatever_the_overlap(
     harness.sync()
     harness.tick()
     harness.pass_time(minutes=61)
-    harness.live(seconds=3)
+    harness.live(step=6, seconds=42)
     assert harness.finished("job") == states
 
 

@@ -131,7 +131,7 @@ def test_statements_do_not_grow_with_the_number_of_dead_letters(
     harness: Harness, django_assert_max_num_queries: Any
 ) -> None:
     create_dead_letters(harness)
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(18):
         replay_dead_letters(DeadLetterFilter(), requester=BY, now=harness.now)
 
 

@@ -5,8 +5,11 @@ from datetime import timedelta
 import pytest
 
 from punctual import Cancel, Context, Job, NonRetryable, Retry, RetryAfter, Snooze, scheduled
+from punctual.execution.ending.cancel import cancel_now
 from punctual.jobs.models import Task
-from tests.harness import Harness, states_of
+from punctual.occurrences.models import TaskRun
+from punctual.occurrences.states import Reason
+from tests.harness import Harness, at_the_hour, states_of
 
 
 def fail(ctx: Context) -> None:
@@ -146,3 +149,74 @@ def test_an_occurrence_past_its_execution_timeout_is_stale_and_its_runs_are_canc
     assert (stale.state, stale.report["outcome"]) == ("failed_stale", "failed_stale")
     assert {run.state for run in harness.runs("slow")[:2]} == {"canceled"}
     assert harness.attempts("slow")[0].state in {"canceled", "lost"}
+
+
+def idle(ctx: Context) -> None: ...
+
+
+@pytest.mark.req("EXE-2")
+@pytest.mark.req("EXE-10")
+@pytest.mark.parametrize("how", ["operator", "execution timeout"])
+def test_clean_up_runs_after_a_cancel_and_a_timeout(harness: Harness, how: str) -> None:
+    done: list[str] = []
+
+    def clean_up(ctx: Context) -> None:
+        done.append(ctx.task)
+
+    job = Job("job", "0 * * * *", execution_timeout="10m")
+    job.task(name="work")(idle)
+    job.task(name="rest")(idle)
+    job.task(name="close", failure_strategy="continue")(clean_up)
+    at_the_hour(harness)
+    harness.crash_worker()
+    if how == "operator":
+        cancel_now(occurrences=[harness.occurrences("job")[0].id], reason=Reason.OPERATOR, now=harness.now)
+    else:
+        TaskRun.objects.filter(state="running").update(lease_until=harness.now + timedelta(hours=1))
+        harness.pass_time(minutes=10)
+        harness.tick()
+    row = harness.occurrences("job")[0]
+    outcome = "canceled" if how == "operator" else "failed_stale"
+    assert (row.state, row.ending, row.reason) == ("running", outcome, how)
+    assert [run.state for run in harness.runs("job")] == ["canceled", "canceled", "scheduled"]
+    harness.work()
+    row.refresh_from_db()
+    assert (row.state, row.reason, done) == (outcome, how, ["close"])
+    assert row.report is not None
+    assert [task["status"] for task in row.report["tasks"]] == ["canceled", "canceled", "success"]
+    assert not row.holds_slot
+
+
+@pytest.mark.req("EXE-10")
+@pytest.mark.parametrize("how", ["cancel again", "timeout"])
+def test_clean_up_that_does_not_end_is_ended_as_well(harness: Harness, how: str) -> None:
+    job = Job("job", "0 * * * *", execution_timeout="10m")
+    job.task(name="work")(idle)
+    job.task(name="close", failure_strategy="continue")(idle)
+    at_the_hour(harness)
+    harness.crash_worker()
+    row = harness.occurrences("job")[0]
+    assert cancel_now(occurrences=[row.id], reason=Reason.OPERATOR, now=harness.now) == 1
+    harness.lose_messages()
+    if how == "timeout":
+        harness.pass_time(minutes=10)
+        harness.tick()
+    else:
+        cancel_now(occurrences=[row.id], reason=Reason.OPERATOR, now=harness.now)
+    row.refresh_from_db()
+    assert row.state == "canceled"
+    assert {run.state for run in harness.runs("job")} == {"canceled"}
+
+
+@pytest.mark.req("EXE-10")
+@pytest.mark.parametrize("strategies", [("continue", "continue"), ("fail_fast", "fail_fast")])
+def test_a_cancel_without_clean_up_ends_at_once(harness: Harness, strategies: tuple[str, str]) -> None:
+    job = Job("job", "0 * * * *", failure_strategy=strategies[0])
+    for number, strategy in enumerate(strategies):
+        job.task(name=f"step-{number}", failure_strategy=strategy)(idle)
+    at_the_hour(harness)
+    harness.crash_worker()
+    row = harness.occurrences("job")[0]
+    cancel_now(occurrences=[row.id], reason=Reason.OPERATOR, now=harness.now)
+    row.refresh_from_db()
+    assert row.state == "canceled"

@@ -56,7 +56,7 @@ def work_slowly(harness: Harness, *, minutes: int, step: int = 15) -> None:
 
 
 def start(harness: Harness, **options: Any) -> None:
-    Job("job", "* * * * *", **options).task(noop)
+    Job("job", "* * * * *", **{"recovery_rate": "10/m"} | options).task(noop)
     harness.start_at("2026-01-05 12:00:30 UTC")
     harness.tick()
 
@@ -158,7 +158,7 @@ def test_catch_up_starts_at_the_stated_rate(
 
 @pytest.mark.req("LIM-5")
 def test_beats_that_were_down_do_not_start_everything_at_once_afterwards(harness: Harness) -> None:
-    Job("job", "* * * * *", overlap="allow", recovery="execute_all").task(noop)
+    Job("job", "* * * * *", overlap="allow", recovery="execute_all", recovery_rate="10/m").task(noop)
     harness.start_at("2026-01-05 12:00:30 UTC")
     harness.tick()
     harness.pass_time(hours=1)

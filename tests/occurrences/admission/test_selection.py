@@ -44,7 +44,7 @@ def ledger() -> list[Job]:
         "only_tasks": only,
         "expires_at": NOW + SECOND,
     }
-    saved(an_occurrence(odd, NOW, cause="replay", **chosen))
+    saved(an_occurrence(odd, NOW, cause="manual", **chosen))
     Task.objects.filter(job=broken).update(config={"queue": 7})
     Task.objects.filter(job=odd, position=0).update(retired_at=NOW)
     Job.objects.filter(id=plain.id).update(paused_at=NOW)
