@@ -10,11 +10,11 @@ from punctual import Job
 from punctual.jobs.declaration.registry import registry
 from punctual.jobs.declaration.sync import sync
 from punctual.jobs.models import Job as JobRow
-from punctual.jobs.models import Task
-from punctual.occurrences.models import Cursor
+from punctual.jobs.models import JobVersion, Task
+from punctual.occurrences.models import Cursor, Occurrence
 from punctual.occurrences.planning.materialize import Planned, plan_due
 from tests.harness import Harness
-from tests.race.threads import TIMEOUT, at_once, names, wait_until_blocked
+from tests.race.threads import TIMEOUT, at_once, before_commit, names, wait_until_blocked
 
 
 def noop(ctx: object) -> None: ...
@@ -91,3 +91,43 @@ def test_a_change_that_arrives_while_a_beat_plans_waits_for_it_without_a_deadloc
             go_on.set()
         assert planning.result(TIMEOUT).instants == 5
         assert changing.result(TIMEOUT) == tuple(names(5))
+
+
+@pytest.mark.req("JOB-5", "OCC-8")
+@pytest.mark.parametrize("raw_first", [True, False])
+def test_an_edit_of_a_task_by_raw_sql_and_a_sync_of_its_job_make_two_versions_without_a_deadlock(
+    harness: Harness, *, raw_first: bool
+) -> None:
+    declare("job")
+    harness.sync()
+    harness.tick()
+    harness.pass_time(seconds=1)
+
+    def edit() -> int:
+        return Task.objects.filter(name="first").update(config={"queue": "raw"})
+
+    def change() -> int:
+        return len(harness.sync().overridden)
+
+    with registry.isolated():
+        declare("job", schedule="0 3 * * *")
+        calls = (edit, change) if raw_first else (change, edit)
+        assert before_commit(*calls) == (1, 1)
+        harness.tick()
+    job = JobRow.objects.get()
+    versions = list(JobVersion.objects.order_by("number"))
+    assert [row.number for row in versions] == [1, 2, 3]
+    assert job.version == 3
+    assert {row.author for row in versions} == {"code", "sql"}
+    assert set(Occurrence.objects.filter(state="pending").values_list("job_version", flat=True)) == {3}
+
+
+@pytest.mark.req("JOB-5", "OCC-8")
+def test_two_beats_that_plan_an_edited_job_write_its_version_once(harness: Harness) -> None:
+    declare(*names(20))
+    harness.sync()
+    harness.tick()
+    Task.objects.filter(name="first").update(config={"queue": "raw"})
+    at_once(*(lambda: plan_due(harness.now) for _ in range(4)))
+    assert {row.version for row in JobRow.objects.all()} == {2}
+    assert JobVersion.objects.filter(author="sql").count() == 20
