@@ -78,7 +78,7 @@ def list_mistakes(error: ScheduleError, text: str) -> list[Mistake]:
         Problem("", error.field, str(error), error.value, error.position)
     ]
     return [
-        Mistake(problem.message, mark_mistake(text, problem.position, problem.value)) for problem in problems
+        Mistake(str(problem), mark_mistake(text, problem.position, problem.value)) for problem in problems
     ]
 
 

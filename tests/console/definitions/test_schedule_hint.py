@@ -76,3 +76,16 @@ def test_a_part_is_marked_only_at_its_position() -> None:
     assert mark_mistake("a b c", 2, "b") == "a <mark>b</mark> c"
     assert mark_mistake("a b c", 0, "b") == ""
     assert mark_mistake("a b c", None, "b") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("0 9 * * FRY", "did you mean FRI?"),
+        ("kron:0 9 * * * @only(dow=FRY)", "did you mean FRI?"),
+        ("2027-01-01T09:00:00Z", "for one instant write @once 2027-01-01T09:00:00Z"),
+    ],
+)
+def test_a_mistake_comes_with_what_its_author_probably_meant(now: datetime, text: str, hint: str) -> None:
+    (mistake,) = make_hint(Job(name="job", schedule=text, config={}, created_at=now), now).mistakes
+    assert hint in mistake.message
