@@ -1,14 +1,19 @@
 """The schedule of a job: as a value, in words, and its next fires."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
+from typing import Any
+
+from django.db import transaction
 
 from punctual import schedules
 from punctual.jobs.config.cascade import Config, job_config
 from punctual.jobs.models import Job
+from punctual.schedules.kinds import is_custom
 from punctual.schedules.wall_clock.zones import Zone
 
 DEFAULT_FIRES = 10
@@ -58,6 +63,11 @@ def reference_of(job: Job) -> datetime:
     """What the schedule counts from: `@once +1h` from the edit that wrote it, intervals from the creation."""
     is_once = "@once" in job.schedule.lower()
     return job.anchored_at if is_once and job.anchored_at else job.created_at
+
+
+def user_code(job: Job) -> AbstractContextManager[Any]:
+    """Planning calls the code of a custom kind within this: its failed statements spoil nothing else."""
+    return transaction.atomic() if is_custom(job.schedule) else nullcontext()
 
 
 def upcoming(job: Job, after: datetime, count: int) -> list[datetime]:

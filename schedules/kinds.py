@@ -118,6 +118,12 @@ def register(kind: str, parser: CustomParser) -> None:
         raise UnknownKindError(f"kind: '{kind}' is already registered", field="kind", value=kind)
 
 
+def is_custom(text: str) -> bool:
+    """Whether a text is of a kind that a user has registered."""
+    match = _PREFIX.match(text)
+    return match is not None and match[1].lower() in _KINDS.keys() - BUILT_IN
+
+
 def kind_names() -> tuple[str, ...]:
     """The registered kinds, sorted."""
     return tuple(sorted(_KINDS))

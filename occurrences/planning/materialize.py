@@ -6,6 +6,7 @@ Unsorted inserts of two beats would deadlock on PostgreSQL. A batch takes a cons
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -18,7 +19,7 @@ from django.db.models import F, Q
 from punctual.jobs.config.cascade import Config, job_config, stored_config
 from punctual.jobs.config.policy import SUSPENDED
 from punctual.jobs.events import Event, emit
-from punctual.jobs.job_schedule import schedule_of
+from punctual.jobs.job_schedule import PREFIXED, schedule_of, user_code
 from punctual.jobs.models import Job
 from punctual.jobs.store.raw_edits import record_raw_edits
 from punctual.occurrences import transitions
@@ -43,6 +44,7 @@ from punctual.schedules import FixedDelay, Schedule
 
 BATCH = 1000
 Ends = Mapping[UUID, datetime | None]
+PLAIN: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -204,24 +206,25 @@ def _advance(
         return []
     start = cursor.planned_until or max(cursor.settled_until, job.updated_at)
     try:
-        # A krontab's policy is a layer of its own; any other text needs no look at the schedule.
-        config = job_config(job) if "@policy" in job.schedule else stored_config(cursor.config)
-        schedule = schedule_of(job, config)
-        if starts_left(schedule, cursor.starts) == 0:
-            return []
-        ahead = _plan_ahead(schedule, config, start=start, ended=ends.get(job.id, start), now=now)
-        rows: list[Row] = []
-        if len(ahead.instants) == MAX_INSTANTS_PER_PLAN and late.has_only_late(ahead, schedule, config):
-            stretches = late.collect(job, schedule, config, start)
-            if stretches.reached is None:
-                ahead = late.next_portion(job, ahead, start)
-            else:
-                how = vars(late.dispositions[job.id])
-                rows = [range_row(job, config, item, now=now, **how) for item in stretches.items]
-                ahead = Plan((), stretches.reached, stretches.reached)
-        rows += [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
-        if job.id in moved:
-            rows = keep_starts(job, schedule, rows, moved[job.id], now)
+        with user_code(job) if PREFIXED in job.schedule else PLAIN:
+            # A krontab's policy is a layer of its own; any other text needs no look at the schedule.
+            config = job_config(job) if "@policy" in job.schedule else stored_config(cursor.config)
+            schedule = schedule_of(job, config)
+            if starts_left(schedule, cursor.starts) == 0:
+                return []
+            ahead = _plan_ahead(schedule, config, start=start, ended=ends.get(job.id, start), now=now)
+            rows: list[Row] = []
+            if len(ahead.instants) == MAX_INSTANTS_PER_PLAN and late.has_only_late(ahead, schedule, config):
+                stretches = late.collect(job, schedule, config, start)
+                if stretches.reached is None:
+                    ahead = late.next_portion(job, ahead, start)
+                else:
+                    how = vars(late.dispositions[job.id])
+                    rows = [range_row(job, config, item, now=now, **how) for item in stretches.items]
+                    ahead = Plan((), stretches.reached, stretches.reached)
+            rows += [planned_row(job, schedule, config, instant, now) for instant in ahead.instants]
+            if job.id in moved:
+                rows = keep_starts(job, schedule, rows, moved[job.id], now)
     except Exception as error:  # noqa: BLE001 - rows are edited by any means, and a kind may be user code
         # One broken job must not stop the others.
         cursor.problem = f"{type(error).__name__}: {error}"

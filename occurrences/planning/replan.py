@@ -15,7 +15,7 @@ from punctual.jobs.definition.document import Definition
 from punctual.jobs.errors import PunctualError
 from punctual.jobs.events import Event, emit
 from punctual.jobs.ids import job_id, occurrence_id
-from punctual.jobs.job_schedule import schedule_of
+from punctual.jobs.job_schedule import schedule_of, user_code
 from punctual.jobs.models import Job
 from punctual.jobs.store.update_policy import IMMEDIATE, PendingDiff, UpdatePolicy
 from punctual.occurrences.engines.contract import Row
@@ -103,19 +103,25 @@ def _decide(job: Job, pending: Pending, moved: Moved, policy: UpdatePolicy, now:
     ahead = pending.get(job.id, [])
     starts = moved.get(job.id, NO_STARTS)
     try:
-        schedule = _schedule(job)
-        if isinstance(schedule, FixedDelay):
-            # The next instant depends on when the last occurrence ended: the next tick looks for that. One
-            # that an operator has moved counts as the last, until it has run.
-            ahead = [instant for instant in ahead if instant not in starts]
-            return decide_delay(ahead, policy=policy, now=now)
-        plan = decide_replan(schedule, ahead, policy=policy, now=now)
-        if schedule is None or not starts:
-            return plan
-        kept = set(still_named(schedule, starts)) & set(plan.forget)
-        return replace(plan, create=tuple(sorted({*plan.create, *kept})))
+        with user_code(job):
+            return _decide_from(_schedule(job), ahead, starts, policy, now)
     except Exception:  # noqa: BLE001 - a kind may be user code; the next tick records what is wrong with it
         return replace(decide_replan(None, ahead, policy=policy, now=now), plan_at=now)
+
+
+def _decide_from(
+    schedule: Schedule | None, ahead: list[datetime], starts: Starts, policy: UpdatePolicy, now: datetime
+) -> Replan:
+    if isinstance(schedule, FixedDelay):
+        # The next instant depends on when the last occurrence ended: the next tick looks for that. One
+        # that an operator has moved counts as the last, until it has run.
+        ahead = [instant for instant in ahead if instant not in starts]
+        return decide_delay(ahead, policy=policy, now=now)
+    plan = decide_replan(schedule, ahead, policy=policy, now=now)
+    if schedule is None or not starts:
+        return plan
+    kept = set(still_named(schedule, starts)) & set(plan.forget)
+    return replace(plan, create=tuple(sorted({*plan.create, *kept})))
 
 
 def _schedule(job: Job) -> Schedule | None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from punctual import Context, Job, schedules
 from punctual.occurrences.models import Cursor, Occurrence
@@ -53,6 +54,12 @@ def fail(_at: datetime) -> datetime:
     raise ConnectionError("the calendar does not answer")
 
 
+def ask_no_table(at: datetime) -> datetime:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT day FROM no_such_calendar")
+    return at + TINY
+
+
 @pytest.mark.parametrize(
     ("step", "problem"),
     [
@@ -62,8 +69,9 @@ def fail(_at: datetime) -> datetime:
         (hang, "took longer than 5 seconds"),
         (dawdle, "took longer than 5 seconds"),
         (lambda at: at.replace(tzinfo=None), "has no offset"),
+        (ask_no_table, "no_such_calendar"),
     ],
-    ids=["stands still", "goes back", "raises", "hangs", "dawdles", "naive"],
+    ids=["stands still", "goes back", "raises", "hangs", "dawdles", "naive", "bad SQL"],
 )
 def test_a_broken_schedule_is_reported_and_every_other_job_runs(
     harness: Harness, step: Callable[[datetime], Any], problem: str, caplog: pytest.LogCaptureFixture
