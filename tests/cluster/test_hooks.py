@@ -79,7 +79,8 @@ def test_hostile_hooks_are_recorded_while_every_other_job_keeps_its_schedule(clu
     prepare(cluster, beats=2, PUNCTUAL_HOOK_TIMEOUT="2s", PUNCTUAL_KILL_AFTER="1s")
     worker = cluster.start_worker(concurrency=4)
     web = Web(cluster)
-    insert_jobs(PLAIN, "@every 1s", function="effect")
+    # On a busy machine a run may take a second; whether the next instant is then skipped is not the question.
+    insert_jobs(PLAIN, "@every 1s", function="effect", overlap="allow")
     cluster.wait_until(lambda: web.ready()["ready"], timeout=60, describe=lambda: web.get("/readyz"))
     begin = timezone.now()
     for job, (event, hook, _) in HOSTILE.items():
