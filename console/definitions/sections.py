@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -101,11 +102,21 @@ def _settings(job: Job, tasks: Sequence[Task]) -> Iterator[tuple[str, list[objec
 
 
 def newest_section(job: Job) -> Section:
-    history = Occurrence.objects.filter(job=job).defer("config", "args", "report")
-    rows = [_newest_cells(one, job) for one in history[:MAX_NEWEST]]
+    rows = [_newest_cells(one, job) for one in newest_occurrences(job)]
     headers = ["occurrence", "state", "cause", "scheduled for", "started", "took", "reason"]
     more = list_url("punctual_occurrence", job__id__exact=job.pk)
     return Section("Newest occurrences", headers, rows, more)
+
+
+def newest_occurrences(job: Job) -> list[Occurrence]:
+    """Return what is under way, then what waits, then the newest: a queue may be older than the last ten."""
+    history = Occurrence.objects.filter(job=job).defer("config", "args", "report")
+    # Without an order: by time PostgreSQL would search all of history for these few.
+    active = list(history.active().order_by()[:MAX_NEWEST])
+    waiting = list(history.waiting().order_by("run_at")[: MAX_NEWEST - len(active)])
+    open_rows = {row.pk: row for row in (*sorted(active, key=attrgetter("scheduled_for")), *waiting)}
+    newest = {row.pk: row for row in history[:MAX_NEWEST]}
+    return list((open_rows | newest).values())[:MAX_NEWEST]
 
 
 def _newest_cells(one: Occurrence, job: Job) -> list[object]:
