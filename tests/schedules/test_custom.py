@@ -95,6 +95,17 @@ def test_braces_of_a_custom_text_are_left_to_its_parser() -> None:
 
 
 @pytest.mark.req("ISO-3")
+def test_only_texts_of_registered_kinds_are_custom() -> None:
+    register("ticks", lambda _text, **_facts: Tides())
+    assert [
+        text for text in ("ticks:x", "TICKS:x", "posix:x", "nope:x", "@daily") if kinds.is_custom(text)
+    ] == [
+        "ticks:x",
+        "TICKS:x",
+    ]
+
+
+@pytest.mark.req("ISO-3")
 def test_a_parser_may_return_a_schedule_of_this_package() -> None:
     register("noon", lambda _text, **facts: schedules.chronex.parse("0 12 * * *", **facts))
     assert isinstance(schedules.parse("noon:"), schedules.Expression)
