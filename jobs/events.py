@@ -24,6 +24,11 @@ class Event(StrEnum):
     JOB_RESUMED = "job.resumed", INFO, "The pause of a job had an end; a beat has resumed the job."
     OCCURRENCE_MISSED = "occurrence.missed", WARNING, "Instants passed without a beat and will not run."
     OCCURRENCE_RECOVERED = "occurrence.recovered", INFO, "Instants passed without a beat and run now."
+    OCCURRENCE_SKIPPED = (
+        "occurrence.skipped",
+        INFO,
+        "A beat skipped an occurrence because another one of its job was active or took its place.",
+    )
     OCCURRENCE_FINISHED = "occurrence.finished", INFO, "An occurrence has finished."
     OCCURRENCE_STALE = (
         "occurrence.stale",

@@ -101,6 +101,6 @@ def summary(run: TaskRun, outcome: OccurrenceState, *, reason: str, now: datetim
         "outcome": str(outcome),
         "finished_at": now.isoformat(),
         "tasks": [
-            {"task": run.task.name, "attempts": run.attempts_made, "error": run.error, "reason": reason}
+            {"task": run.task.name, "attempts_made": run.attempts_made, "error": run.error, "reason": reason}
         ],
     }

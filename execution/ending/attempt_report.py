@@ -60,6 +60,15 @@ class Begun(NamedTuple):
     started_at: datetime
 
 
+class AttemptFacts(NamedTuple):
+    """An attempt that is over, as the report of its occurrence lists it."""
+
+    state: str
+    started_at: datetime
+    finished_at: datetime | None
+    error: str
+
+
 @dataclass(frozen=True)
 class Report:
     """One attempt's result, with the claim it was made under."""

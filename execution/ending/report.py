@@ -17,7 +17,14 @@ from uuid import UUID
 from django.db import OperationalError, connection, transaction
 
 from punctual.execution.ending.attempt_report import Begun, Report, error_line
-from punctual.execution.ending.settle import FailedAttempt, Settled, admit_after, combine, settle
+from punctual.execution.ending.settle import (
+    FailedAttempt,
+    Settled,
+    admit_after,
+    combine,
+    read_attempts,
+    settle,
+)
 from punctual.execution.ending.steps import run_end
 from punctual.jobs.database_errors import is_lock_conflict
 from punctual.jobs.events import Event, emit, emit_failure
@@ -73,7 +80,13 @@ def report_free(reports: Sequence[Report], *, now: datetime) -> tuple[Settled, S
 
 def end_runs(reports: Sequence[Report], *, now: datetime, strict: bool = False) -> EndedRuns:
     """Write results. `strict` raises FencedError instead of ignoring a late result."""
-    ends = [run_end(item, now=now) for item in reports]
+    # The report of an occurrence lists all attempts of its run.
+    retried = [item.begun.run for item in reports if item.alone and item.begun.number]
+    earlier = read_attempts(retried) if retried else {}
+    ends = [
+        run_end(item, now=now, earlier=earlier.get(item.begun.run, [])[: item.begun.number])
+        for item in reports
+    ]
     failed = {end.occurrence for end in ends if end.state is RunState.DLQ and end.outcome is None}
     with transaction.atomic() if failed else nullcontext():
         if failed:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.db import OperationalError, transaction
 
+from punctual.execution.ending.attempt_report import AttemptFacts
 from punctual.execution.ending.hook_calls import all_called
 from punctual.execution.ending.steps import Step, next_step, summary
 from punctual.execution.models import HookEvent
@@ -27,7 +28,8 @@ from punctual.occurrences import transitions
 from punctual.occurrences.admission.slots import ask_for_slots
 from punctual.occurrences.admission.waiting import admit_waiting
 from punctual.occurrences.engines.contract import Closing, OccurrenceFacts, RunFacts, Wait
-from punctual.occurrences.states import OCCURRENCE_ACTIVE, OccurrenceState, Reason, RunState
+from punctual.occurrences.models import Attempt
+from punctual.occurrences.states import OCCURRENCE_ACTIVE, AttemptState, OccurrenceState, RunState
 
 
 class FailedAttempt(NamedTuple):
@@ -91,9 +93,10 @@ def roll_up(occurrences: Iterable[OccurrenceFacts], runs: Iterable[RunFacts], *,
             for row in occurrences
         ]
     )
-    canceled = [id_ for _, _, step in steps for id_ in step.cancel]
     released = [id_ for _, _, step in steps for id_ in step.release]
-    transitions.cancel(canceled, reason=Reason.OTHER_TASK_FAILED, now=now)
+    for reason in {step.cancel_reason for _, _, step in steps if step.cancel}:
+        canceled = [id_ for _, _, step in steps if step.cancel_reason == reason for id_ in step.cancel]
+        transitions.cancel(canceled, reason=reason, now=now)
     if released:
         transitions.release(released, now=now)
     closed = [
@@ -127,7 +130,7 @@ def _behind_start_hooks(steps: Sequence[NextStep]) -> Sequence[NextStep]:
 
 def _after_step(runs: list[RunFacts], step: Step, now: datetime) -> list[RunFacts]:
     """The runs as the writes left them, without reading the rows again."""
-    canceled = {run.id: canceled_facts(run, Reason.OTHER_TASK_FAILED, now) for run in runs if run.open}
+    canceled = {run.id: canceled_facts(run, step.cancel_reason, now) for run in runs if run.open}
     return [canceled[run.id] if run.id in step.cancel else run for run in runs]
 
 
@@ -146,15 +149,11 @@ def close(
     if not closed:
         return Settled()
     finalized = {row.id: not row.config.get("on_complete") for row, _, _ in closed}
+    attempts = _attempts_of([run for _, runs, _ in closed for run in runs])
+    reports = {row.id: summary(row, runs, outcome, now, attempts) for row, runs, outcome in closed}
     closings = [
-        Closing(
-            row.id,
-            outcome,
-            reason or row.reason,
-            finalized[row.id],
-            json.dumps(summary(row, runs, outcome, now)),
-        )
-        for row, runs, outcome in closed
+        Closing(row.id, outcome, reason or row.reason, finalized[row.id], json.dumps(reports[row.id]))
+        for row, _, outcome in closed
     ]
     ended = transitions.close(closings, states=states, now=now)
     for row, _, outcome in closed:
@@ -164,6 +163,27 @@ def close(
     admitted = admit_after([row for row, _, _ in closed if ended.get(row.id)], now=now)
     finished = tuple(ended)
     return Settled(admitted, finished, with_hooks=tuple(id_ for id_ in finished if not finalized[id_]))
+
+
+def _attempts_of(runs: Sequence[RunFacts]) -> dict[UUID, list[AttemptFacts]]:
+    """The attempts of runs that are over. A run that succeeded at once has the times of its attempt."""
+    known = {
+        run.id: [AttemptFacts(AttemptState.SUCCESS, run.started_at, run.finished_at, "")]
+        for run in runs
+        if run.state == RunState.SUCCESS and run.attempts_made == 1 and run.started_at
+    }
+    others = [run.id for run in runs if run.attempts_made and run.id not in known]
+    return {**known, **read_attempts(others)} if others else known
+
+
+def read_attempts(run_ids: Collection[UUID]) -> dict[UUID, list[AttemptFacts]]:
+    rows = Attempt.objects.filter(run__in=run_ids).order_by("run_id", "number")
+    attempts: dict[UUID, list[AttemptFacts]] = {}
+    for row in rows.only("run_id", "state", "started_at", "finished_at", "error_type", "error"):
+        line = f"{row.error_type}: {row.error}" if row.error_type else row.error
+        facts = AttemptFacts(row.state, row.started_at, row.finished_at, line)
+        attempts.setdefault(row.run_id, []).append(facts)
+    return attempts
 
 
 def admit_after(ended: Sequence[OccurrenceFacts], *, now: datetime) -> tuple[UUID, ...]:

@@ -9,13 +9,15 @@ which the new runs refer, and pools are waited for, up to the beat's lock_timeou
 carefully: it also skips what needs a held task or pool.
 """
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
 
+from punctual.jobs.events import Event, emit
+from punctual.jobs.ids import format_id
 from punctual.occurrences import transitions
 from punctual.occurrences.admission.admit import Admission, Facts, admit
 from punctual.occurrences.admission.candidates import Due
@@ -79,6 +81,8 @@ def fire_selection(selection: Selection, now: datetime, *, careful: bool = False
     facts = Facts(now, selection.steps.keys(), selection.busy, selection.broken, left, free)
     admission = admit(selection.rows, facts)
     _write(admission, now)
+    if admission.skip:
+        _emit_skips(selection.rows, admission.skip)
     with engine().pipeline():
         ready = open_occurrences(admission.fire, selection.steps, now=now, bounded=left.keys())
         return _result(selection, admission, ready)  # built while the database writes
@@ -104,6 +108,17 @@ def _write(admission: Admission, now: datetime) -> None:
     for reason, rows in sorted(admission.queue.items()):
         transitions.queue([row.id for row in rows], reason=reason)
     _supersede(admission.queue.get(Reason.OVERLAP, []), now)
+
+
+def _emit_skips(rows: Iterable[Due], skipped: Mapping[Reason, Collection[str]]) -> None:
+    """Log what an overlap has skipped; other reasons are states of the job, and would be logged for ever."""
+    for reason in (Reason.OVERLAP, Reason.SUPERSEDED):
+        ids = set(skipped.get(reason, ()))
+        for row in rows:
+            if row.id in ids:
+                emit(
+                    Event.OCCURRENCE_SKIPPED, job=row.job, occurrence=format_id("occ", row.id), reason=reason
+                )
 
 
 def _supersede(queued: Collection[Due], now: datetime) -> None:

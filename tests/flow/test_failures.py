@@ -1,6 +1,7 @@
 """The outcome of an occurrence when a task fails, raises a control exception, or is not registered."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,39 @@ def test_fail_fast_reaches_parallel_neighbours_that_have_not_started(harness: Ha
     assert states_of(harness.runs("fan")) == ["dlq", "canceled", "success"]
     assert len(harness.attempts("fan")) == 2
     assert harness.finished("fan") == ["failed"]
+
+
+@pytest.mark.req("EXE-8")
+@pytest.mark.parametrize("others", [0, 1])
+def test_the_report_lists_every_attempt_with_its_wait_and_what_canceled_the_rest(
+    harness: Harness, others: int
+) -> None:
+    job = Job("flaky", "0 * * * *", retry=Retry(2, "10s", jitter="0s"))
+    job.task(name="bad")(fail)
+    for number in range(others):
+        job.task(name=f"later-{number}")(succeed)
+    harness.now = harness.now.replace(minute=59, second=59)
+    harness.sync()
+    harness.live(seconds=90)
+
+    (occurrence,) = [row for row in harness.occurrences("flaky") if row.finished_at]
+    report: Any = occurrence.report
+    bad, *rest = report["tasks"]
+    assert (bad["status"], bad["attempts_made"], bad["canceled_by"]) == ("dlq", 3, None)
+    assert [item["status"] for item in bad["attempts"]] == ["failed"] * 3
+    assert [item["error"] for item in bad["attempts"]] == ["ValueError: broken"] * 3
+    first, *retries = (item["waited"] for item in bad["attempts"])
+    assert first == 0
+    assert all(wait >= 10 for wait in retries), "the wait before a retry is in the report"
+    rows = harness.attempts("flaky")
+    assert (bad["started_at"], bad["finished_at"]) == (
+        rows[0].started_at.isoformat(),
+        rows[2].finished_at.isoformat() if rows[2].finished_at else "",
+    )
+    assert bad["duration"] >= sum(retries), "from the first start to the last end"
+    assert [(task["status"], task["canceled_by"], task["attempts"]) for task in rest] == [
+        ("canceled", "bad", [])
+    ] * others
 
 
 @pytest.mark.req("EXE-3")

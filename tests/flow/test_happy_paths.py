@@ -170,7 +170,7 @@ def test_on_complete_gets_the_stored_report(harness: Harness) -> None:
     assert row.report is not None
     assert reports == [row.report]
     assert row.report["outcome"] == "completed_with_errors"
-    assert [(task["task"], task["status"], task["attempts"]) for task in row.report["tasks"]] == [
+    assert [(task["task"], task["status"], task["attempts_made"]) for task in row.report["tasks"]] == [
         ("good", "success", 1),
         ("bad", "dlq", 1),
     ]

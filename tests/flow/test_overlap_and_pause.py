@@ -1,5 +1,6 @@
 """Two instants of one job close together, a paused job, a stopped one, an edited one."""
 
+import logging
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +33,14 @@ def noop(ctx: Context) -> None: ...
         ("allow", ["running", "dispatched"], ["completed", "completed"]),
     ],
 )
-def test_overlap_policies(harness: Harness, overlap: str, while_running: list[str], after: list[str]) -> None:
+def test_overlap_policies(
+    harness: Harness,
+    caplog: pytest.LogCaptureFixture,
+    overlap: str,
+    while_running: list[str],
+    after: list[str],
+) -> None:
+    caplog.set_level(logging.INFO)
     Job("job", "*/10 * * * * *", overlap=overlap).task(noop)
     harness.sync()
     harness.pass_time(seconds=10)
@@ -47,6 +55,7 @@ def test_overlap_policies(harness: Harness, overlap: str, while_running: list[st
     assert harness.states("job")[:2] == after
     if overlap == "skip":
         assert harness.occurrences("job")[1].reason == "overlap"
+    assert caplog.text.count("occurrence.skipped job=job") == after.count("skipped")
 
 
 @pytest.mark.req("OCC-4")

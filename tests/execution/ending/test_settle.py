@@ -86,7 +86,7 @@ def test_a_failure_cancels_its_neighbours_and_the_report_says_why(
     occurrence.refresh_from_db()
     assert (neighbour.state, neighbour.reason, neighbour.finished_at) == (
         R.CANCELED,
-        Reason.OTHER_TASK_FAILED,
+        f"{Reason.OTHER_TASK_FAILED}: first",
         LATER,
     )
     assert columns_of(Attempt, attempt.id)["state"] == "canceled"
@@ -94,8 +94,11 @@ def test_a_failure_cancels_its_neighbours_and_the_report_says_why(
     assert occurrence.report is not None
     assert [task["reason"] for task in occurrence.report["tasks"]] == [
         "failed after 1 attempts",
-        Reason.OTHER_TASK_FAILED,
+        f"{Reason.OTHER_TASK_FAILED}: first",
     ]
+    assert [task["canceled_by"] for task in occurrence.report["tasks"]] == [None, "first"]
+    (listed,) = occurrence.report["tasks"][1]["attempts"]
+    assert (listed["status"], listed["finished_at"]) == ("canceled", LATER.isoformat())
     assert occurrence.report["tasks"][1]["status"] == "canceled"
 
 

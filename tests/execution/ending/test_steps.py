@@ -14,6 +14,7 @@ FAIL_FAST, CONTINUE = FailureStrategy.FAIL_FAST, FailureStrategy.CONTINUE
 OVER = (RunState.SUCCESS, RunState.DLQ, RunState.CANCELED)
 OCCURRENCE = uuid4()
 HELD = "held back"  # waits for its predecessors
+FIRST_FAILED = "a task before or beside it failed: step 0"
 
 
 def facts(*runs: tuple[str, FailureStrategy]) -> list[RunFacts]:
@@ -87,16 +88,16 @@ def test_a_failure_cancels_whatever_is_open_and_fails_the_occurrence(
     strategy: FailureStrategy, state: str
 ) -> None:
     assert step("dlq", state, state, strategy=strategy) == Step(
-        cancel=ids(1, 2), outcome=OccurrenceState.FAILED
+        cancel=ids(1, 2), cancel_reason=FIRST_FAILED, outcome=OccurrenceState.FAILED
     )
 
 
 @pytest.mark.req("EXE-2")
 def test_a_task_that_continues_ignores_the_group_s_cancel() -> None:
     runs = facts(("dlq", FAIL_FAST), ("scheduled", FAIL_FAST), ("scheduled", CONTINUE))
-    assert next_step(runs) == Step(cancel=ids(1))
+    assert next_step(runs) == Step(cancel=ids(1), cancel_reason=FIRST_FAILED)
     runs = facts(("dlq", FAIL_FAST), (HELD, FAIL_FAST), (HELD, CONTINUE), (HELD, CONTINUE))
-    assert next_step(runs) == Step(cancel=ids(1), release=ids(2))
+    assert next_step(runs) == Step(cancel=ids(1), cancel_reason=FIRST_FAILED, release=ids(2))
     runs = facts(("dlq", FAIL_FAST), ("canceled", FAIL_FAST), ("success", CONTINUE))
     assert next_step(runs) == Step(outcome=OccurrenceState.FAILED)
 
