@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -42,6 +43,7 @@ class Scheduler(PeriodicTaskScheduler):
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._swept_at = 0.0
         self._careful = False
+        self._synced = False
         self._session = Session()
         self._wakeup = Wakeup()
         super().__init__(*args, **kwargs)
@@ -49,8 +51,9 @@ class Scheduler(PeriodicTaskScheduler):
     def setup_schedule(self) -> None:
         registry.discovery.run_or_exit()
         try:
+            self._session.configure()
             now = database_now()
-            synced = sync(now)
+            self._sync(now)
             presence.sign_in(self.name, Process.Kind.BEAT, now=now)
             super().setup_schedule()
             # Exempt everything loaded so far: a full garbage collection would delay a tick by 150 ms.
@@ -60,8 +63,13 @@ class Scheduler(PeriodicTaskScheduler):
             host = connection.settings_dict["HOST"] or connection.display_name
             line = " ".join(str(error).split())
             raise SystemExit(f"error: beat cannot start on database {host}: {line}") from None
-        counts = {key: len(names) for key, names in vars(synced).items()}
-        emit(Event.JOBS_SYNCED, beat=self.name, **counts)
+
+    def _sync(self, now: datetime) -> None:
+        """Write the jobs declared in code; later, if another session holds the row of one of them."""
+        with unless_locked("sync"):
+            counts = {key: len(names) for key, names in vars(sync(now)).items()}
+            self._synced = True
+            emit(Event.JOBS_SYNCED, beat=self.name, **counts)
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Take a turn, then wait here: a notification cannot end Celery's own sleep."""
@@ -91,9 +99,11 @@ class Scheduler(PeriodicTaskScheduler):
 
     def _tick(self) -> float:
         self._session.configure()
-        if (idle := idle_time(self.name)) is not None:
+        if self._synced and (idle := idle_time(self.name)) is not None:
             return min(idle, tick.MAX_SLEEP).total_seconds()
         started = database_now()
+        if not self._synced:
+            self._sync(started)
         sweeping = self._sweep_due()
         ticked = tick.run_once(
             started,

@@ -5,9 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from celery import current_app
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from punctual import Job as DeclaredJob
 from punctual.beat.celery_scheduler import Scheduler
 from punctual.beat.postgres import idle_time
 from punctual.execution.models import Process
@@ -18,7 +20,7 @@ from punctual.jobs.models import Job
 from punctual.occurrences.models import Occurrence, TaskRun
 from punctual.occurrences.states import OccurrenceState, RunState
 from punctual.recovery.models import PruneRound
-from tests.beat.test_celery_scheduler import scheduler
+from tests.beat.test_celery_scheduler import noop, scheduler
 from tests.harness import Harness
 from tests.occurrences.factories import a_job, a_run, a_task, an_occurrence, mark_planned, saved
 from tests.race.test_lock_order import other_transaction
@@ -98,3 +100,17 @@ def test_a_turn_of_an_idle_beat_is_one_statement(scheduler: Scheduler) -> None:
         delay = scheduler.turn()
     assert 0 < delay <= 1
     assert len([item for item in captured if "punctual_" in item["sql"]]) == 1
+
+
+def test_a_beat_starts_while_another_session_holds_a_declared_job(idle: Job, declared: Registry) -> None:
+    DeclaredJob("job", "@daily").task(noop)
+    with other_transaction() as other:
+        other(lambda: list(Job.objects.select_for_update()))
+        beat = Scheduler(app=current_app)
+        beat._finalize.cancel()
+        beat.turn()
+        assert Process.objects.filter(name=beat.name).exists()
+        assert not Job.objects.filter(schedule="@daily").exists()
+    beat.turn()
+    assert Job.objects.get().schedule == "@daily"
+    connection.close()
