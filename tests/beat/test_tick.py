@@ -180,10 +180,10 @@ def test_a_tick_takes_another_round_only_if_more_is_due(
     assert queue.lose_messages() == due
 
 
-def test_a_tick_with_nothing_due_asks_five_questions_and_takes_no_lock(queue: Harness, db: None) -> None:
+def test_a_tick_with_nothing_due_asks_six_questions_and_takes_no_lock(queue: Harness, db: None) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert tick.run_once(NOW, sweeping=False).quiet
-    assert [query["sql"].split(" AS ")[0] for query in queries] == ["SELECT 1"] * 5
+    assert [query["sql"].split(" AS ")[0] for query in queries] == ["SELECT 1"] * 6
 
 
 def test_a_tick_limited_to_few_rounds_reports_that_more_is_due(queue: Harness, db: None) -> None:

@@ -149,7 +149,7 @@ def test_execute_all_recovers_thousands_of_instants_in_portions_and_in_order(har
         seen += fresh
         portions.append(waiting.count())
         assert Cursor.objects.get().problem == ""
-        assert waiting.count() <= 1600, "memory and tick stay bounded"
+        assert waiting.count() <= 21_000, "memory and tick stay bounded"
         # Workers would run most of what waits; here an operator skips it.
         ids = list(waiting.order_by("scheduled_for").values_list("id", flat=True)[:700])
         transitions.skip(ids, reason=Reason.OPERATOR, now=harness.now)
@@ -161,13 +161,13 @@ def test_execute_all_recovers_thousands_of_instants_in_portions_and_in_order(har
 
 
 @pytest.mark.req("REC-1")
-def test_the_next_portion_waits_until_most_of_the_previous_one_has_run(harness: Harness) -> None:
+def test_what_shall_run_is_planned_within_seconds_so_that_live_instants_follow(harness: Harness) -> None:
     outage(harness, KINDS["cron"], 5000, **STRATEGIES["all"])
     Pool.objects.update(size=1)
     for _ in range(5):
         harness.tick()
         harness.pass_time(seconds=5)
-    assert 900 < Occurrence.objects.filter(cause="recovery").count() <= 1001
+    assert Occurrence.objects.filter(cause="recovery").count() == 5000
 
 
 @pytest.mark.req("REC-1")
@@ -197,7 +197,8 @@ def test_the_function_of_a_compressed_run_receives_what_it_covers(harness: Harne
     received: list[tuple[object, ...]] = []
 
     def summary(ctx: Context) -> None:
-        received.append((ctx.covers_from, ctx.covers[-1], ctx.covers_count, ctx.cause))
+        if ctx.covers:  # a live instant comes first
+            received.append((ctx.covers_from, ctx.covers[-1], ctx.covers_count, ctx.cause))
 
     Job("job", KINDS["cron"], recovery="compressed").task(summary)
     harness.start_at(BEGIN)
@@ -205,7 +206,7 @@ def test_the_function_of_a_compressed_run_receives_what_it_covers(harness: Harne
     harness.now = FIRST + 3000 * MINUTE + timedelta(seconds=30)
     missed = late(harness.now)
     harness.tick()
-    harness.step()
+    harness.work()
     assert received == [(missed[0], missed[-1], len(missed), "recovery")]
 
 
