@@ -46,7 +46,6 @@ def backlog() -> dict[str, Occurrence]:
     """One row for each kind of backlog, an hour old."""
     at = database_now() - HOUR
     jobs = {name: make_job(name, at) for name in ("late", "lost", "unsent", "over")}
-    Cursor.objects.update(plan_at=at + 9 * HOUR, planned_until=at + 9 * HOUR)
     found = {
         "late": make_occurrence(jobs["late"], at, S.PENDING, late_at=at + MINUTE),
         "lost": make_occurrence(jobs["lost"], at, S.RUNNING),
@@ -56,6 +55,7 @@ def backlog() -> dict[str, Occurrence]:
     held = saved(a_run(found["lost"], make_task(jobs["lost"]), RunState.RUNNING))
     saved(an_attempt(held))
     saved(a_run(found["unsent"], make_task(jobs["unsent"])))
+    Cursor.objects.update(plan_at=at + 9 * HOUR, planned_until=at + 9 * HOUR)
     return found
 
 
