@@ -341,6 +341,9 @@ def update_rows(model: Any, rows: Sequence[Any], *columns: str) -> None:
     of hundreds of branches for each column."""
     if rows:
         names = [field.attname for field in model._meta.concrete_fields]
-        instances = [model(**{name: getattr(row, name) for name in names}) for row in rows]
+        # A row may lack columns that it does not change: the row in the table keeps them.
+        instances = [
+            model(**{name: getattr(row, name) for name in names if hasattr(row, name)}) for row in rows
+        ]
         key = [model._meta.pk.name]
         model.objects.bulk_create(instances, update_conflicts=True, unique_fields=key, update_fields=columns)
