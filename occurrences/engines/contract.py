@@ -84,7 +84,7 @@ class RunFacts(NamedTuple):
     @property
     def tolerant(self) -> bool:
         """Its failure cancels no other run, and no other failure cancels it: clean-up work."""
-        return bool(self.policy["failure_strategy"] == FailureStrategy.CONTINUE)
+        return bool(self.policy.get("failure_strategy") == FailureStrategy.CONTINUE)
 
 
 class ClaimedRun(NamedTuple):
