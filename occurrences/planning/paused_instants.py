@@ -16,7 +16,7 @@ from django.db.models import Max, Min, Sum
 from django.db.models.functions import Coalesce
 
 from punctual.jobs.config.cascade import job_config
-from punctual.jobs.config.choices import Backlog
+from punctual.jobs.config.choices import Backlog, Overlap
 from punctual.jobs.definition.document import Definition
 from punctual.jobs.ids import occurrence_id, repeat_id
 from punctual.jobs.job_schedule import schedule_of
@@ -59,7 +59,8 @@ def run_skipped(job: Job, *, choice: str, since: datetime, now: datetime) -> int
         return 0
     rows = skipped_rows(job, since)
     newest = deque(_instants(job, _lock(rows)), maxlen=MAX_REPEATED)
-    chosen = list(newest) if choice == Backlog.ALL else list(newest)[-1:]
+    runs_all = choice == Backlog.ALL and not _keeps_latest(job)
+    chosen = list(newest) if runs_all else list(newest)[-1:]
     covers = covered_span(rows, newest) if choice == Backlog.COMPRESSED and newest else None
     repeats = _repeats(job, chosen, covers, now)
     create_missing(repeats)
@@ -75,10 +76,11 @@ class Backlogged:
     first: datetime | None = None
     last: datetime | None = None
     more: bool = False
+    keeps_latest: bool = False
 
     def runs(self, choice: str) -> int:
         """How many occurrences the choice creates."""
-        if choice == Backlog.ALL:
+        if choice == Backlog.ALL and not self.keeps_latest:
             return min(self.instants, MAX_REPEATED)
         return 0 if choice == Backlog.NONE else min(self.instants, 1)
 
@@ -98,7 +100,7 @@ def preview_backlog(job: Job, now: datetime) -> Backlogged:
     bounds += unplanned[:1] + unplanned[-1:]
     more = len(unplanned) > MAX_COUNTED
     total = count + min(len(unplanned), MAX_COUNTED)
-    return Backlogged(total, min(bounds, default=None), max(bounds, default=None), more=more)
+    return Backlogged(total, min(bounds, default=None), max(bounds, default=None), more, _keeps_latest(job))
 
 
 def _unplanned(job: Job, end: datetime) -> Iterator[datetime]:
@@ -124,6 +126,11 @@ def skipped_rows(job: Job, since: datetime) -> OccurrenceQuerySet:
     rows = Occurrence.objects.filter(job=job, state=OccurrenceState.SKIPPED, reason=Reason.PAUSED)
     rows = rows.filter(finished_at__gte=since - TICK)
     return rows if ended_at is None else rows.filter(finished_at__gt=ended_at)
+
+
+def _keeps_latest(job: Job) -> bool:
+    """Whether a newer occurrence of the job takes the place of an older one: then only the newest runs."""
+    return job_config(job).overlap in (Overlap.QUEUE_LATEST, Overlap.REPLACE)
 
 
 def _lock(skipped: OccurrenceQuerySet) -> list[Occurrence]:
