@@ -72,7 +72,7 @@ def prune_all_jobs(*, requester: Requester, now: datetime, limit: int) -> PruneR
 
 def _pages(now: datetime) -> Iterator[tuple[list[Cutoff], bool]]:
     """Read jobs with a retention page by page, and whether there are jobs after each page."""
-    rows = Job.objects.order_by("id").only("id", "name", "config")
+    rows = Job.objects.order_by("id").only("id", "name", "config", "schedule")
     for start in range(0, MAX_JOBS, JOBS_PER_PAGE):
         page = list(rows[start : start + JOBS_PER_PAGE + 1])
         more = len(page) > JOBS_PER_PAGE

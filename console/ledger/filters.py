@@ -18,7 +18,10 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter  # type: ignore[imp
 from punctual.console.kit.theme import ChoicesDropdownFilter
 from punctual.occurrences.states import RUN_HELD, AttemptState, RunState
 
-SENT, UNSENT = Q(dispatched_at__isnull=False), Q(dispatched_at__isnull=True)
+PARKED = Q(parked_at__isnull=False)
+SENT = Q(dispatched_at__isnull=False, parked_at__isnull=True)
+UNSENT = Q(dispatched_at__isnull=True, parked_at__isnull=True)
+SCHEDULED = Q(state=RunState.SCHEDULED)
 
 
 class HintedFilter(ChoicesDropdownFilter):  # type: ignore[misc]  # the theme ships no types
@@ -35,8 +38,8 @@ class HintedFilter(ChoicesDropdownFilter):  # type: ignore[misc]  # the theme sh
 
 class RunStateFilter(HintedFilter):
     hints: ClassVar[dict[str, Q]] = {
-        # Two indexes: `run_unsent` and `run_unclaimed`.
-        RunState.SCHEDULED: Q(state=RunState.SCHEDULED) & UNSENT | Q(state=RunState.SCHEDULED) & SENT,
+        # Three indexes: `run_unsent`, `run_unclaimed` and `run_parked`.
+        RunState.SCHEDULED: SCHEDULED & UNSENT | SCHEDULED & SENT | SCHEDULED & PARKED,
     }
 
 

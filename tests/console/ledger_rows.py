@@ -53,6 +53,7 @@ def make_occurrence(
         "run_at": at,
         "created_at": at,
         "fired_at": at if over or state in OCCURRENCE_ACTIVE else None,
+        "holds_slot": state in OCCURRENCE_ACTIVE,
         "started_at": at if begun else None,
         "finished_at": at + SECOND if over else None,
     }
