@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from punctual.jobs.config.cascade import merge_layers
+from punctual.jobs.config.keys import TASK_KEYS
 from punctual.jobs.declaration.registry import TaskFunction, registry
 from punctual.jobs.ids import attempt_id, job_id, occurrence_id, run_id, task_id
 from punctual.jobs.models import Job, Task
@@ -65,6 +67,7 @@ def make_run(occurrence: Occurrence, task: Task, state: RunState = RunState.SUCC
     at, held = occurrence.scheduled_for, state in RUN_HELD
     defaults = {
         "position": task.position,
+        "policy": merge_layers({"job": occurrence.job.config, "task": task.config}).to_json(TASK_KEYS),
         "available_at": at,
         "dispatched_at": at,
         "claim_token": uuid4() if held else None,

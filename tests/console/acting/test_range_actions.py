@@ -122,7 +122,7 @@ def test_a_range_is_replayed_whole_or_only_where_it_failed(
     assert counted(text) == str(count)
     assert not Occurrence.objects.filter(cause=Cause.REPLAY).exists()
     late = Occurrence.objects.filter(state=S.RUNNING)
-    late.update(state=S.COMPLETED, finished_at=database_now() + DAY)
+    late.update(state=S.COMPLETED, finished_at=database_now() + DAY, holds_slot=False)
     confirm(root, job, "replay", text, reason="again")
     made = Occurrence.objects.filter(cause=Cause.REPLAY).order_by("run_at")
     assert len(made) == count, "occurrences that ended after the preview are left out"
