@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 
 from punctual.jobs.declaration.registry import registry
-from punctual.occurrences.models import Occurrence, TaskRun
+from punctual.occurrences.models import Cursor, Occurrence, TaskRun
 from tests.docs.markdown import Page, page, pages
 from tests.docs.snippets import run
 from tests.harness import Harness, states_of
@@ -57,7 +57,9 @@ def test_the_tutorial_s_dead_letter_is_replayed_once_its_function_is_mended(harn
     for line in box.text.splitlines():
         if "manage.py" in line:
             call_command(*shlex.split(line.partition("manage.py ")[2]))
-    Occurrence.objects.filter(cause="replay").update(run_at=harness.now)  # commands read the real clock
+    # Commands read the real clock.
+    Occurrence.objects.filter(cause="replay").update(run_at=harness.now)
+    Cursor.objects.filter(catch_up_at__isnull=False).update(catch_up_at=harness.now)
     harness.live(seconds=5)
     assert not TaskRun.objects.dead().exists()
     again = Occurrence.objects.get(cause="replay")

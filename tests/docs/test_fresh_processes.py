@@ -86,7 +86,7 @@ def test_the_readme_s_module_is_discovered(clone: Clone) -> None:
 def test_the_blocks_of_concepts_declare_jobs_and_steer_them(clone: Clone) -> None:
     blocks = texts("docs/concepts.md", "python")
     typed = [text for text in blocks if CALLS.search(text)]
-    assert len(typed) == 2
+    assert len(typed) == 3
     clone.add_app("shop", "\n\n".join(text for text in blocks if text not in typed))
     clone.sh("python manage.py migrate -v0", PUNCTUAL_APPS="shop")
     clone.sh("python manage.py punctual jobs sync", PUNCTUAL_APPS="shop")

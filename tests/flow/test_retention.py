@@ -170,6 +170,7 @@ def test_no_other_table_refers_to_the_rows_that_pruning_deletes_without_django()
     assert referring == {
         ("Occurrence", "Occurrence"),
         ("TaskRun", "Occurrence"),
+        ("HookCall", "Occurrence"),
         ("Attempt", "TaskRun"),
     }
     assert apps.is_installed("punctual")
