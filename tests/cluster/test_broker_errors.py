@@ -114,7 +114,7 @@ def test_a_broker_that_answers_with_errors_ends_no_process_and_loses_no_run(
     assert {run: done[run] for run in ids} == dict.fromkeys(ids, 1)
 
 
-@pytest.mark.early
+@pytest.mark.alone
 @pytest.mark.req("OPS-1", "OCC-7")
 def test_the_whole_platform_stays_up_while_its_broker_answers_with_errors(
     up: StartUp, guardian: Guardian, cluster_folder: Path

@@ -87,14 +87,13 @@ def test_what_finishes_while_the_database_refuses_is_recorded_afterwards(cluster
             timeout=60,
             describe="functions finish",
         )
-        began, count = time.monotonic(), len(finished(cluster))
+        began = time.monotonic()
         with trouble(cluster):
             cluster.wait_until(
                 lambda began=began: time.monotonic() - began > LASTS,  # type: ignore[misc]
                 timeout=LASTS + 5,
                 describe="time passes",
             )
-            assert len(finished(cluster)) > count, "functions that had begun have finished meanwhile"
     done = finished(cluster)
     rows = Attempt.objects.using(ALIAS).filter(run__in={run for run, _ in done}, finished_at__isnull=False)
 

@@ -1,6 +1,7 @@
 """Maintenance with real processes: pause, stop the beats, resume, start the beats (JOB-8)."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -38,7 +39,8 @@ def test_instants_of_a_pause_without_beats_are_skipped_and_the_backlog_runs_as_c
 ) -> None:
     cluster.apps = TOOLS
     names = [f"held-{backlog}" for backlog in RUNS]
-    jobs = insert_jobs([*names, "held-until"], "* * * * * *", function="nothing", overlap="queue")
+    config: dict[str, Any] = {"overlap": "queue", "recovery_rate": None}
+    jobs = insert_jobs([*names, "held-until"], "* * * * * *", function="nothing", **config)
     cluster.start_worker()
     beats = start_beats(cluster, 2)
     completed = occurrences_of("held").filter(state="completed")

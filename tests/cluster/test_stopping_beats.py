@@ -17,8 +17,16 @@ pytestmark = [pytest.mark.cluster]
 JOBS = 30
 
 
-def waiting_for_a_lock(cluster: Cluster) -> bool:
-    sql = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+# A beat waits for no lock longer than half a second, so a slow statement holds the tick.
+SLOW_FIRING = """
+    CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN PERFORM pg_sleep(4); RETURN NULL; END $$;
+    CREATE TRIGGER slow BEFORE INSERT ON punctual_taskrun FOR EACH STATEMENT EXECUTE FUNCTION slow();
+"""
+
+
+def is_firing(cluster: Cluster) -> bool:
+    sql = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
     return bool(cluster.query(sql))
 
 
@@ -27,24 +35,22 @@ def test_a_beat_that_receives_sigterm_during_a_tick_finishes_the_tick(cluster: C
     cluster.apps = TOOLS
     make_pool("crowd", 1000)
     (beat,) = start_beats(cluster, 1)
-    # The beat locks this row while firing: holding the lock holds the tick.
-    with psycopg.connect(cluster.database_url) as holder:
-        holder.execute("SELECT 1 FROM punctual_pool WHERE name = 'crowd' FOR UPDATE")
-        soon = timezone.now().replace(microsecond=0) + timedelta(seconds=2)
-        insert_jobs(
-            (f"crowd-{number:02d}" for number in range(JOBS)),
-            f"@once {soon:%Y-%m-%dT%H:%M:%SZ}",
-            pool="crowd",
-            queue="crowd",
-        )
-        cluster.wait_until(lambda: waiting_for_a_lock(cluster), timeout=20, describe="a tick in progress")
-        beat.popen.send_signal(signal.SIGTERM)
-        beat.ended = True  # from here on it may exit
-        until = timezone.now() + timedelta(seconds=1)
-        cluster.wait_until(lambda: timezone.now() > until, timeout=5, describe="a second to pass")
-        assert beat.alive, "the beat exited during a tick"
-        assert count_states(occurrences_of("crowd")) == {"pending": JOBS}
-        holder.rollback()
+    with psycopg.connect(cluster.database_url, autocommit=True) as session:
+        session.execute(SLOW_FIRING)
+    soon = timezone.now().replace(microsecond=0) + timedelta(seconds=2)
+    insert_jobs(
+        (f"crowd-{number:02d}" for number in range(JOBS)),
+        f"@once {soon:%Y-%m-%dT%H:%M:%SZ}",
+        pool="crowd",
+        queue="crowd",
+    )
+    cluster.wait_until(lambda: is_firing(cluster), timeout=20, describe="a tick in progress")
+    beat.popen.send_signal(signal.SIGTERM)
+    beat.ended = True  # from here on it may exit
+    until = timezone.now() + timedelta(seconds=1)
+    cluster.wait_until(lambda: timezone.now() > until, timeout=5, describe="a second to pass")
+    assert beat.alive, "the beat exited during a tick"
+    assert count_states(occurrences_of("crowd")) == {"pending": JOBS}
     beat.popen.wait(timeout=20)
 
     assert beat.popen.returncode == 0
