@@ -188,7 +188,7 @@ def _is_awaited(freed: Sequence[Occurrence]) -> bool:
     """Whether other occurrences may wait for the jobs or the slots of these."""
     same_pool = Q(pool__in={row.pool for row in freed})
     if current_settings().max_active is not None:
-        same_pool = Q()  # all pools share a limit
+        same_pool = Q(pk__isnull=False)  # all pools share a limit; an empty Q would be left out of the "or"
     queued = Occurrence.objects.waiting().filter(Q(job__in={row.job_id for row in freed}) | same_pool)
     wanting = Occurrence.objects.wanting_slots().filter(same_pool)
     return bool(freed) and (queued.exists() or wanting.exists())

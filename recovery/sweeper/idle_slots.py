@@ -14,8 +14,9 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, TextField
 from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
 
 from punctual.conf import current_settings
 from punctual.execution.ending.settle import Settled, roll_up
@@ -28,6 +29,7 @@ from punctual.occurrences.querysets import OccurrenceQuerySet, TaskRunQuerySet
 from punctual.occurrences.states import RUN_OPEN, RunState
 
 BATCH = 200
+QUEUE = Cast(KT("policy__queue"), TextField())  # as text: SQLite would read the names of `IN` as JSON
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,13 @@ def free_idle_slots(now: datetime, *, limit: int = BATCH) -> Freed:
 
 def _park_unserved(queues: Collection[str], now: datetime, limit: int) -> int:
     """Park unclaimed runs of other queues; a claim that comes first wins."""
-    unclaimed = TaskRun.objects.unclaimed(now - current_settings().lost_after).alias(
-        queue=KT("policy__queue")
-    )
+    unclaimed = TaskRun.objects.unclaimed(now - current_settings().lost_after).alias(queue=QUEUE)
     unserved = unclaimed.exclude(queue__in=queues).order_by("dispatched_at")
     if not unserved.exists():
         return 0
     with transaction.atomic():
         locked = unserved.select_for_update(skip_locked=True, no_key=True)
-        rows = list(locked.values_list("id", KT("policy__queue"))[:limit])
+        rows = list(locked.values_list("id", QUEUE)[:limit])
         parked = transitions.park([id_ for id_, _ in rows], now=now)
     if parked:
         emit(Event.RUN_UNSERVED, count=parked, queues=",".join(sorted({queue for _, queue in rows})))
@@ -65,7 +65,7 @@ def _park_unserved(queues: Collection[str], now: datetime, limit: int) -> int:
 def _resume_served(queues: Collection[str], now: datetime, limit: int) -> tuple[UUID, ...]:
     """Runs whose queue has a worker again: they go on at once if their occurrence has a slot."""
     parked = TaskRun.objects.filter(state=RunState.SCHEDULED, parked_at__isnull=False)
-    served = parked.alias(queue=KT("policy__queue")).filter(queue__in=queues, occurrence__slot_wanted_at=None)
+    served = parked.alias(queue=QUEUE).filter(queue__in=queues, occurrence__slot_wanted_at=None)
     owners = set(served.order_by().values_list("occurrence_id", flat=True)[:limit])
     if not owners:
         return ()

@@ -127,6 +127,7 @@ def finish_planning(harness: Harness) -> None:
     pytest.fail("planning never finished")
 
 
+@pytest.mark.soak
 @example([(1, "tick"), (7200, ("* * * * *", 0, True, "immediate"))], SCHEDULES[0], 1, None)
 @example(  # a graceful edit right after an edit by raw SQL
     [(1, "tick"), (1, "raw edit"), (1, ("* * * * *", 0, True, "graceful")), (200, "tick")],
@@ -135,7 +136,12 @@ def finish_planning(harness: Harness) -> None:
     None,
 )
 @given(histories, st.sampled_from(SCHEDULES), st.integers(0, len(CONFIGS) - 1), st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_after_any_history_the_ledger_holds_exactly_the_owed_instants(
     harness: Harness, steps: list[tuple[int, object]], schedule: str, config: int, data: st.DataObject | None
 ) -> None:
@@ -158,8 +164,8 @@ def test_after_any_history_the_ledger_holds_exactly_the_owed_instants(
         double(victim, harness.now)
         found = differences("job", harness.now)
         assert (Kind.DOUBLED, victim.instants) in found
-        # The doubled row says `missed`: in a pause, that is a second mistake of the same row.
-        assert {kind for kind, _ in found} <= {Kind.DOUBLED, Kind.UNSETTLED}
+        # Beside a pause, the disposition of the second row is a mistake of its own.
+        assert {kind for kind, _ in found} <= {Kind.DOUBLED, Kind.UNSETTLED, Kind.UNPAUSED}
         Occurrence.objects.filter(job=victim.job_id, scheduled_for=victim.scheduled_for, parent=None).delete()
         assert differences("job", harness.now) == [(Kind.MISSING, victim.instants)]
 
